@@ -1,6 +1,9 @@
-//! Which commit is built: every line of the log and `karpenter_build_info` say it (spec 07 §7.1). Whoever builds without the repository, or
-//! knows better, sets `KERF_COMMIT`. A debug build does not ask, so that a commit makes nobody compile again what has not changed.
-#![allow(clippy::print_stdout, reason = "this is how a build script speaks")]
+//! Sets `KERF_COMMIT`, the commit that is built. Every log line and `karpenter_build_info` contain
+//! it (spec 07 §7.1).
+//! A variable `KERF_COMMIT` in the environment wins, for example for builds without the git
+//! repository. A debug build does not run git, so that a new commit does not recompile unchanged
+//! code.
+#![allow(clippy::print_stdout, reason = "a build script prints its instructions for cargo")]
 
 use std::path::Path;
 use std::process::Command;
@@ -15,13 +18,13 @@ fn main() {
     let commit = git(&["describe", "--always", "--abbrev=7", "--exclude=*", "--dirty"]);
     let Some(commit) = commit else { return };
     println!("cargo::rustc-env=KERF_COMMIT={commit}");
-    // Written to by everything that changes what is checked out.
+    // Every checkout, commit and reset appends to this file.
     if let Some(log) = git(&["rev-parse", "--git-path", "logs/HEAD"]).filter(|log| Path::new(log).exists()) {
         println!("cargo::rerun-if-changed={log}");
     }
 }
 
-/// What git says, if it says anything.
+/// Runs git and returns its trimmed output. Returns `None` if git fails or prints nothing.
 fn git(arguments: &[&str]) -> Option<String> {
     let output = Command::new("git").args(arguments).output().ok().filter(|output| output.status.success())?;
     let text = String::from_utf8(output.stdout).ok()?;

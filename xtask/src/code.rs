@@ -1,11 +1,12 @@
-//! Rust source as the rules see it: code without comments and literals, the part that is only for tests, and the modules that
-//! a file declares. A small lexer, not a parser: it always keeps the line structure, so that a line number in its output is
-//! the line number in the file.
+//! A small lexer for Rust source: code without comments and literals, the lines that are only for
+//! tests, and the modules that a file declares. It is not a parser. It keeps the lines of the file,
+//! so that line numbers in its output are line numbers in the file.
 
 use std::ops::Range;
 
-/// Returns the source with comments and the contents of string and character literals replaced by spaces. The result has as many
-/// bytes as the source: a position in one is a position in the other.
+/// Returns the source with comments and the contents of string and character literals replaced by
+/// spaces. The result has as many bytes as the source: a position in one is a position in the
+/// other.
 pub(crate) fn without_comments_and_literals(source: &str) -> String {
     Lexer::of(source).out
 }
@@ -15,24 +16,24 @@ pub(crate) fn without_comments_and_literals(source: &str) -> String {
 pub(crate) struct Comment<'s> {
     /// Line number, counted from 1.
     pub(crate) line: usize,
-    /// Which kind of comment it is.
     pub(crate) kind: CommentKind,
     /// Text after the slashes, without the space that follows them.
     pub(crate) text: &'s str,
 }
 
-/// How a comment begins.
+/// The kind of a comment, by its first characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CommentKind {
     /// `///`: documents the item below it.
     Item,
-    /// `//!`: documents the module that it stands in.
+    /// `//!`: documents the module that contains it.
     Module,
     /// `//`: a comment that rustdoc does not show.
     Plain,
 }
 
-/// Returns the line comments of the source, in order. Block comments are not used in this repository.
+/// Returns the line comments of the source, in order. Block comments are not used in this
+/// repository.
 pub(crate) fn comments(source: &str) -> Vec<Comment<'_>> {
     Lexer::of(source).comments
 }
@@ -40,13 +41,13 @@ pub(crate) fn comments(source: &str) -> Vec<Comment<'_>> {
 /// A string literal.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Literal {
-    /// Where it stands in the source, in bytes, with its quotes.
+    /// Byte range in the source, with the quotes.
     pub(crate) range: Range<usize>,
-    /// The text that it denotes. Escapes of characters by number are left as they are written.
+    /// Value of the literal. Escapes of characters by number stay as in the source.
     pub(crate) text: String,
 }
 
-/// The string literals of a source, in order. Comments have none.
+/// Returns the string literals of a source, in order. Comments contain none.
 pub(crate) fn string_literals(source: &str) -> Vec<Literal> {
     let text = |range: &Range<usize>| literal_text(&source[range.clone()]);
     Lexer::of(source).strings.into_iter().map(|range| Literal { text: text(&range), range }).collect()
@@ -119,13 +120,13 @@ impl<'s> Lexer<'s> {
         }
     }
 
-    /// Replaces a string literal of that many bytes by spaces and remembers where it stood.
+    /// Replaces a string literal of `length` bytes by spaces and records its position.
     fn string(&mut self, length: usize) {
         self.strings.push(self.out.len()..self.out.len() + length);
         self.blank(length);
     }
 
-    /// Replaces that many bytes by spaces, except for line ends.
+    /// Replaces `length` bytes by spaces, except for line ends.
     fn blank(&mut self, length: usize) {
         let (blanked, rest) = self.rest.split_at(length);
         self.line += blanked.matches('\n').count();
@@ -145,7 +146,7 @@ fn comment(text: &str, line: usize) -> Comment<'_> {
     Comment { line, kind, text: text.strip_prefix(' ').unwrap_or(text) }
 }
 
-/// Returns true for the characters that identifiers consist of.
+/// Returns true for the characters of which identifiers consist.
 pub(crate) fn is_word(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }
@@ -155,7 +156,7 @@ pub(crate) fn words(text: &str) -> impl Iterator<Item = &str> {
     text.split(|c: char| !is_word(c)).filter(|word| !word.is_empty())
 }
 
-/// Length of the block comment at the start; they nest.
+/// Returns the length of the block comment at the start; block comments nest.
 fn block_comment(text: &str) -> usize {
     let mut depth = 0_usize;
     let mut at = 0;
@@ -177,7 +178,8 @@ fn block_comment(text: &str) -> usize {
     text.len()
 }
 
-/// Length of the raw string literal at the start (`r"…"`, `r#"…"#`, `br"…"`), if there is one.
+/// Returns the length of the raw string literal at the start (`r"…"`, `r#"…"#`, `br"…"`), or `None`
+/// if there is none.
 fn raw_string(text: &str) -> Option<usize> {
     let body = text.strip_prefix("br").or_else(|| text.strip_prefix("cr")).or_else(|| text.strip_prefix('r'))?;
     let hashes = body.len() - body.trim_start_matches('#').len();
@@ -187,7 +189,8 @@ fn raw_string(text: &str) -> Option<usize> {
     Some(content.find(&close).map_or(text.len(), |end| start + end + close.len()))
 }
 
-/// Length of the literal at the start that ends at the next `quote` without a backslash before it.
+/// Returns the length of the literal at the start, which ends at the next `quote` without a
+/// backslash before it.
 fn quoted(text: &str, quote: char) -> usize {
     let mut escaped = false;
     for (at, c) in text.char_indices().skip(1) {
@@ -201,7 +204,7 @@ fn quoted(text: &str, quote: char) -> usize {
     text.len()
 }
 
-/// `'a'` and `'\n'` are literals, `'a` in `&'a str` is a lifetime.
+/// Distinguishes the literals `'a'` and `'\n'` from the lifetime `'a` in `&'a str`.
 fn is_character_literal(text: &str) -> bool {
     let mut chars = text.chars().skip(1);
     match chars.next() {
@@ -211,11 +214,11 @@ fn is_character_literal(text: &str) -> bool {
     }
 }
 
-/// Which lines are inside an item that is marked `#[cfg(test)]`. Takes code without comments and literals.
+/// Marks the lines inside an item with `#[cfg(test)]`. Takes code without comments and literals.
 pub(crate) fn test_lines(code: &str) -> Vec<bool> {
     let mut marks = Vec::new();
     let mut depth = 0_usize;
-    // The depth at which the test item that we are in began, and whether its body has opened.
+    // Depth at which the current test item began, and whether its body has opened.
     let mut inside: Option<(usize, bool)> = None;
     for line in code.lines() {
         if inside.is_none() && line.trim_start().starts_with("#[cfg(test)]") {
@@ -246,15 +249,14 @@ pub(crate) fn test_lines(code: &str) -> Vec<bool> {
 /// A module that a file declares.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Module {
-    /// Its name.
     pub(crate) name: String,
-    /// Whether it has its body in another file.
+    /// True if the body of the module is in another file.
     pub(crate) is_in_other_file: bool,
 }
 
-/// The modules that are declared in code without comments and literals.
+/// Returns the modules that the code declares. Takes code without comments and literals.
 pub(crate) fn modules(code: &str) -> Vec<Module> {
-    let mut found = Vec::new();
+    let mut modules = Vec::new();
     for line in code.lines() {
         let mut words = line.trim().trim_start_matches("#[cfg(test)]").trim_start();
         if let Some(rest) = words.strip_prefix("pub") {
@@ -266,10 +268,10 @@ pub(crate) fn modules(code: &str) -> Vec<Module> {
         let Some(rest) = words.strip_prefix("mod ") else { continue };
         let name: String = rest.trim_start().chars().take_while(|&c| is_word(c)).collect();
         if !name.is_empty() {
-            found.push(Module { name, is_in_other_file: rest.contains(';') });
+            modules.push(Module { name, is_in_other_file: rest.contains(';') });
         }
     }
-    found
+    modules
 }
 
 #[cfg(test)]
@@ -288,18 +290,18 @@ mod tests {
     #[test]
     fn comments_have_their_line_and_kind() {
         let source = "//! Head.\n\n/// Doc.\nfn a() { let b = \"// no\"; } // after code\n\"\n\n\" //// rule\n";
-        let found: Vec<_> = comments(source).iter().map(|c| (c.line, c.kind, c.text)).collect();
+        let comments: Vec<_> = comments(source).iter().map(|c| (c.line, c.kind, c.text)).collect();
         let expected = [
             (1, CommentKind::Module, "Head."),
             (3, CommentKind::Item, "Doc."),
             (4, CommentKind::Plain, "after code"),
             (7, CommentKind::Plain, "rule"),
         ];
-        assert_eq!(found, expected);
+        assert_eq!(comments, expected);
     }
 
     #[test]
-    fn positions_stay_where_they_are() {
+    fn positions_do_not_change() {
         let source = "a(\"é…\", 'ü'); // ß\nb(\"two \\\n   lines\", r#\"raw \\n\"#)";
         let code = without_comments_and_literals(source);
         assert_eq!((code.len(), code.find("b(")), (source.len(), source.find("b(")));
@@ -309,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn unfinished_literals_end_with_the_file() {
+    fn unclosed_literals_end_with_the_file() {
         for source in ["\"abc", "r#\"abc\"", "/* abc", "'\\", "'"] {
             assert_eq!(without_comments_and_literals(source).len(), source.len(), "{source}");
         }
@@ -325,8 +327,8 @@ mod tests {
     #[test]
     fn modules_are_found_with_and_without_a_body() {
         let code = "mod a;\npub(crate) mod b;\npub mod c {\n#[cfg(test)] mod tests;\nlet model = 1;";
-        let found: Vec<_> = modules(code).into_iter().map(|m| (m.name, m.is_in_other_file)).collect();
+        let modules: Vec<_> = modules(code).into_iter().map(|m| (m.name, m.is_in_other_file)).collect();
         let expected = [("a", true), ("b", true), ("c", false), ("tests", true)];
-        assert_eq!(found, expected.map(|(name, elsewhere)| (name.to_owned(), elsewhere)));
+        assert_eq!(modules, expected.map(|(name, is_in_other_file)| (name.to_owned(), is_in_other_file)));
     }
 }

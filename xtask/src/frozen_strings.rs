@@ -1,6 +1,7 @@
-//! `cargo xtask frozen-strings`: texts that users, stored objects or seeds depend on, and that a rename must not change. They stand in
-//! `xtask/frozen-strings.txt`, one per line with its kind. A string that is listed and no longer in the tree is an error, and so is
-//! one in the tree that is not listed. `--write` adds to the list; it never removes from it.
+//! `cargo xtask frozen-strings`: texts on which users, stored objects or seeds depend, and that a
+//! rename must not change. `xtask/frozen-strings.txt` lists them, one per line with its kind. A
+//! string that is listed and no longer in the tree is an error, and so is a string in the tree that
+//! is not listed. `--write` adds to the list and never removes from it.
 
 mod extract;
 mod rust_items;
@@ -9,7 +10,7 @@ use std::collections::BTreeMap;
 
 use crate::repository::Repository;
 
-/// The list.
+/// Path of the list.
 pub(crate) const LIST: &str = "xtask/frozen-strings.txt";
 
 const HEAD: &str = "\
@@ -17,12 +18,11 @@ const HEAD: &str = "\
 # `cargo xtask frozen-strings --write` adds new ones. To change or remove a string on purpose, edit this file in the same commit.
 ";
 
-/// A kind of frozen string: what it is called in the list, and what depends on it.
+/// A kind of frozen string.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Kind {
+pub(crate) enum FrozenKind {
     /// `kerf.sh/…` names of annotations and API versions.
     Annotation,
-    /// Names of controllers.
     ControllerName,
     /// Names of faults for `--faults`.
     FaultFlag,
@@ -34,19 +34,18 @@ pub(crate) enum Kind {
     LogKeys,
     /// Log messages of spec 07 §7.2.
     LogMessage,
-    /// Names of metrics.
     Metric,
     /// Reason codes of `docs/reasons.md`.
     ReasonCode,
     /// The keys of one object of scenario files, in alphabetical order.
     ScenarioObject,
-    /// The number of tests that are named after an edge case, for one specification.
+    /// The number of tests whose names begin with `spec_NN_k_`, for one specification.
     SpecTests,
     /// Labels of random streams.
     StreamLabel,
 }
 
-impl Kind {
+impl FrozenKind {
     const ALL: [Self; 12] = [
         Self::Annotation,
         Self::ControllerName,
@@ -79,7 +78,7 @@ impl Kind {
         }
     }
 
-    /// Returns what depends on strings of this kind, and what to do if one is missing.
+    /// Returns the reason why strings of this kind are frozen, and what to do if one is missing.
     fn advice(self) -> &'static str {
         match self {
             Self::Annotation => "objects in clusters carry it: restore the literal",
@@ -117,30 +116,29 @@ impl Kind {
     }
 }
 
-/// A frozen string.
+/// A frozen string with its kind.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Frozen {
-    /// What it is.
-    pub(crate) kind: Kind,
-    /// The text; for [`Kind::SpecTests`] `spec_NN` and the number.
+pub(crate) struct FrozenString {
+    pub(crate) kind: FrozenKind,
+    /// The text; for [`FrozenKind::SpecTests`] `spec_NN` and the number.
     pub(crate) text: String,
 }
 
-impl Frozen {
+impl FrozenString {
     fn line(&self) -> String {
         format!("{} {}", self.kind.name(), self.text)
     }
 
     fn parse(line: &str) -> Result<Self, String> {
-        let kinds = || Kind::ALL.map(Kind::name).join(", ");
+        let kinds = || FrozenKind::ALL.map(FrozenKind::name).join(", ");
         let (kind, text) = line.split_once(' ').ok_or_else(|| format!("`{line}` is not a kind and a string"))?;
-        let kind = Kind::ALL.into_iter().find(|known| known.name() == kind);
+        let kind = FrozenKind::ALL.into_iter().find(|known| known.name() == kind);
         let kind = kind.ok_or_else(|| format!("`{line}` does not begin with one of the kinds {}", kinds()))?;
         Ok(Self { kind, text: text.to_owned() })
     }
 }
 
-/// Returns everything in which the list and the tree disagree.
+/// Returns all differences between the list and the tree.
 pub(crate) fn problems(repository: &Repository) -> Vec<String> {
     let Some(file) = repository.file(LIST) else {
         return vec![format!("{LIST} is missing: restore it, or run `cargo xtask frozen-strings --write`")];
@@ -148,7 +146,7 @@ pub(crate) fn problems(repository: &Repository) -> Vec<String> {
     let mut problems = Vec::new();
     let mut listed = Vec::new();
     for (index, line) in file.text.lines().enumerate().filter(|(_, line)| !line.starts_with('#')) {
-        match Frozen::parse(line) {
+        match FrozenString::parse(line) {
             Ok(frozen) => listed.push(frozen),
             Err(problem) => problems.push(format!("{LIST}:{}: {problem}", index + 1)),
         }
@@ -157,17 +155,17 @@ pub(crate) fn problems(repository: &Repository) -> Vec<String> {
         problems
             .push(format!("{LIST}: is not sorted by kind and string; `cargo xtask frozen-strings --write` sorts it"));
     }
-    let found = extract::all(repository, &listed);
-    for missing in difference(&listed, &found) {
+    let strings = extract::all(repository, &listed);
+    for missing in difference(&listed, &strings) {
         problems.push(format!(
-            "{} `{}` has vanished from the tree: {}. If the change is intended, edit {LIST}.",
+            "{} `{}` is no longer in the tree: {}. If the change is intended, edit {LIST}.",
             missing.kind.name(),
             missing.text,
             missing.kind.advice()
         ));
     }
-    // More tests of an edge case than listed are no problem.
-    for new in difference(&found, &listed).into_iter().filter(|new| new.kind != Kind::SpecTests) {
+    // A larger number of tests for an edge case than listed is not a problem.
+    for new in difference(&strings, &listed).into_iter().filter(|new| new.kind != FrozenKind::SpecTests) {
         problems.push(format!(
             "{} `{}` is not in {LIST}: if it is new, run `cargo xtask frozen-strings --write`",
             new.kind.name(),
@@ -177,34 +175,36 @@ pub(crate) fn problems(repository: &Repository) -> Vec<String> {
     problems
 }
 
-/// Returns the list with everything added that is in the tree, and what was added. Nothing is removed, except smaller numbers of tests.
+/// Returns the list extended by all new strings of the tree, and the added lines. Nothing is
+/// removed, except smaller numbers of tests.
 pub(crate) fn extended_list(repository: &Repository) -> Result<(String, Vec<String>), String> {
     let lines =
         repository.file(LIST).map_or("", |file| file.text.as_str()).lines().filter(|line| !line.starts_with('#'));
-    let mut listed = lines.map(Frozen::parse).collect::<Result<Vec<_>, _>>()?;
-    let found = extract::all(repository, &listed);
-    let new = difference(&found, &listed);
+    let mut listed = lines.map(FrozenString::parse).collect::<Result<Vec<_>, _>>()?;
+    let strings = extract::all(repository, &listed);
+    let new = difference(&strings, &listed);
     listed.retain(|old| {
-        let is_raised = |new: &&Frozen| {
+        let is_raised = |new: &&FrozenString| {
             spec_tests(new).zip(spec_tests(old)).is_some_and(|(new, old)| new.0 == old.0 && new.1 > old.1)
         };
         !new.iter().any(|new| is_raised(&new))
     });
-    let is_kept = |new: &Frozen| match spec_tests(new) {
+    let is_kept = |new: &FrozenString| match spec_tests(new) {
         Some((spec, _)) => !listed.iter().any(|old| spec_tests(old).is_some_and(|(other, _)| other == spec)),
         None => true,
     };
-    let new: Vec<Frozen> = new.into_iter().filter(is_kept).collect();
-    let added = new.iter().map(Frozen::line).collect();
+    let new: Vec<FrozenString> = new.into_iter().filter(is_kept).collect();
+    let added = new.iter().map(FrozenString::line).collect();
     listed.extend(new);
     listed.sort();
-    let lines: Vec<String> = listed.iter().map(Frozen::line).collect();
+    let lines: Vec<String> = listed.iter().map(FrozenString::line).collect();
     Ok((format!("{HEAD}{}\n", lines.join("\n")), added))
 }
 
-/// Returns what the first has and the second has not, each as often as it is missing. A number of tests is missing if it is greater.
-fn difference(first: &[Frozen], second: &[Frozen]) -> Vec<Frozen> {
-    let mut left: BTreeMap<&Frozen, usize> = BTreeMap::new();
+/// Returns the strings of `first` that are not in `second`, each as often as it is missing. A
+/// number of tests is missing if `second` has only smaller numbers.
+fn difference(first: &[FrozenString], second: &[FrozenString]) -> Vec<FrozenString> {
+    let mut left: BTreeMap<&FrozenString, usize> = BTreeMap::new();
     for frozen in second {
         *left.entry(frozen).or_default() += 1;
     }
@@ -225,9 +225,9 @@ fn difference(first: &[Frozen], second: &[Frozen]) -> Vec<Frozen> {
     missing
 }
 
-/// Returns the specification and the number of its tests, for [`Kind::SpecTests`].
-fn spec_tests(frozen: &Frozen) -> Option<(&str, usize)> {
-    let (spec, number) = frozen.text.split_once(' ').filter(|_| frozen.kind == Kind::SpecTests)?;
+/// Returns the specification and the number of its tests, for [`FrozenKind::SpecTests`].
+fn spec_tests(frozen: &FrozenString) -> Option<(&str, usize)> {
+    let (spec, number) = frozen.text.split_once(' ').filter(|_| frozen.kind == FrozenKind::SpecTests)?;
     Some((spec, number.parse().ok()?))
 }
 

@@ -1,5 +1,6 @@
-//! Checks on the repository itself, for what the compiler and clippy cannot see: `cargo xtask tidy`,
-//! `cargo xtask spec-coverage` and `cargo xtask frozen-strings`. All are tests as well, so that nobody has to remember to run them.
+//! Checks of the repository that the compiler and clippy cannot do: `cargo xtask tidy`, `cargo
+//! xtask spec-coverage` and `cargo xtask frozen-strings`. All of them are also tests, so that they
+//! run with `cargo test`.
 
 mod code;
 mod frozen_strings;
@@ -16,19 +17,19 @@ use repository::Repository;
 const USAGE: &str = "\
 Checks on the repository itself.
 
-  cargo xtask tidy                        dead files, crate edges, links, module heads, names, lengths, style
-  cargo xtask style                       the counts of style and their values
-  cargo xtask style who-words             every place that one count found
-  cargo xtask spec-coverage               the edge cases of docs/spec that no test names
-  cargo xtask spec-coverage --spec 02     the same for one specification
-  cargo xtask frozen-strings              texts that a rename must not change, and that have changed
-  cargo xtask frozen-strings --write      add new ones to xtask/frozen-strings.txt
+  cargo xtask tidy                        check for dead files, crate edges, links, module heads, names, lengths, style
+  cargo xtask style                       print the style counts
+  cargo xtask style who-words             list every finding of one count
+  cargo xtask spec-coverage               list the edge cases of docs/spec that no test names
+  cargo xtask spec-coverage --spec 02     list them for one specification
+  cargo xtask frozen-strings              check that no rename has changed a frozen string
+  cargo xtask frozen-strings --write      add new strings to xtask/frozen-strings.txt
 ";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    let outcome = match words.as_slice() {
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let outcome = match arguments.as_slice() {
         ["tidy"] => Repository::read().map(|repository| tidy_report(&repository)),
         ["style"] => Repository::read().map(|repository| style_counts(&repository)),
         ["style", name] => Repository::read().map(|repository| style_places(&repository, name)),
@@ -39,11 +40,11 @@ fn main() -> ExitCode {
         ["frozen-strings"] => Repository::read().map(|repository| frozen_strings_report(&repository)),
         ["frozen-strings", "--write"] => Repository::read().and_then(|repository| write_frozen_strings(&repository)),
         ["--help" | "-h" | "help"] => Ok((USAGE.to_owned(), ExitCode::SUCCESS)),
-        _ => Err(format!("unknown arguments: {}\n\n{USAGE}", words.join(" "))),
+        _ => Err(format!("unknown arguments: {}\n\n{USAGE}", arguments.join(" "))),
     };
     match outcome {
         Ok((text, code)) => {
-            // A reader that has gone away has read enough.
+            // A closed pipe is not an error: the reader has read enough.
             let _ = std::io::stdout().write_all(text.as_bytes());
             code
         }
@@ -61,7 +62,7 @@ fn tidy_report(repository: &Repository) -> (String, ExitCode) {
         let _ = writeln!(text, "{problem}");
     }
     match problems.len() {
-        0 => ("tidy: nothing to complain about\n".to_owned(), ExitCode::SUCCESS),
+        0 => ("tidy: no problems\n".to_owned(), ExitCode::SUCCESS),
         count => (format!("{text}tidy: {count} problems\n"), ExitCode::FAILURE),
     }
 }
@@ -78,7 +79,7 @@ fn style_places(repository: &Repository, name: &str) -> (String, ExitCode) {
     let counts = tidy::style::counts(repository);
     let Some(count) = counts.iter().find(|count| count.name == name) else {
         let names: Vec<&str> = counts.iter().map(|count| count.name).collect();
-        return (format!("there is no count `{name}`; there are: {}\n", names.join(", ")), ExitCode::from(2));
+        return (format!("unknown count `{name}`; use one of: {}\n", names.join(", ")), ExitCode::from(2));
     };
     let mut text = String::new();
     for at in &count.places {
@@ -112,7 +113,7 @@ fn coverage_report(repository: &Repository, only: Option<&str>) -> (String, Exit
     if let Some(spec) = only
         && !coverage.specs.iter().any(|covered| covered.number == spec)
     {
-        return (format!("there is no docs/spec/{spec}-*.md\n"), ExitCode::from(2));
+        return (format!("docs/spec/{spec}-*.md does not exist\n"), ExitCode::from(2));
     }
     let code = if coverage.problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
     (spec_coverage::render(&coverage, only), code)

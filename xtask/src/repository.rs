@@ -1,5 +1,5 @@
-//! The repository as the rules see it: its text files, and what cargo knows of its crates. Read once, so that every rule is a pure
-//! function of it and can be tested on a repository made by hand.
+//! The repository as data: its text files, and the crates as cargo describes them. It is read once,
+//! so that every rule is a pure function of it and can be tested on a repository made by a test.
 
 use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
@@ -9,10 +9,10 @@ use serde_json::Value;
 
 use crate::code;
 
-/// Folders (in a work tree `.git` is a file) that hold nothing that was written here.
+/// Folders without files of this project (in a work tree `.git` is a file).
 const SKIPPED_FOLDERS: [&str; 5] = [".git", ".cache", "target", "corpus", "artifacts"];
 
-/// Everything that the rules look at.
+/// Input of all rules.
 pub(crate) struct Repository {
     /// Text files, sorted by path.
     pub(crate) files: Vec<TextFile>,
@@ -22,39 +22,36 @@ pub(crate) struct Repository {
 
 /// A text file, Rust or not.
 pub(crate) struct TextFile {
-    /// Path from the root, with `/` between its parts.
+    /// Path from the root, separated by `/`.
     pub(crate) path: String,
-    /// Contents.
     pub(crate) text: String,
-    /// The Rust code in it, once somebody has asked.
+    /// The Rust code without comments and literals; computed on first use.
     code: OnceCell<String>,
 }
 
 /// A crate of the workspace.
 pub(crate) struct Crate {
-    /// Its name.
     pub(crate) name: String,
-    /// The files that cargo compiles it from: library, binaries, tests, benches, examples.
+    /// The files from which cargo compiles the crate: library, binaries, tests, benches, examples.
     pub(crate) roots: Vec<String>,
-    /// What it needs.
     pub(crate) dependencies: Vec<Dependency>,
 }
 
 /// A dependency of a crate.
 pub(crate) struct Dependency {
-    /// The name of the other crate.
+    /// Name of the crate that is needed.
     pub(crate) name: String,
-    /// Whether only tests and benchmarks need it.
+    /// True if only tests and benchmarks need it.
     pub(crate) is_dev_only: bool,
 }
 
 impl Repository {
-    /// Returns the root folder of the repository that this program was built in.
+    /// Returns the root folder of the repository in which this program was built.
     pub(crate) fn root() -> Result<&'static Path, String> {
         Path::new(env!("CARGO_MANIFEST_DIR")).parent().ok_or_else(|| "xtask has no parent folder".to_owned())
     }
 
-    /// Reads the repository that this program was built in.
+    /// Reads the repository in which this program was built.
     pub(crate) fn read() -> Result<Self, String> {
         let root = Self::root()?;
         let mut files = Vec::new();
@@ -63,12 +60,12 @@ impl Repository {
         Ok(Self { files, crates: crates(root)? })
     }
 
-    /// The Rust files.
+    /// Returns the Rust files.
     pub(crate) fn rust(&self) -> impl Iterator<Item = &TextFile> {
         self.files.iter().filter(|file| file.is_rust())
     }
 
-    /// The file at a path.
+    /// Returns the file at a path, or `None` if there is none.
     pub(crate) fn file(&self, path: &str) -> Option<&TextFile> {
         let index = self.files.binary_search_by(|file| file.path.as_str().cmp(path)).ok()?;
         Some(&self.files[index])
@@ -76,22 +73,20 @@ impl Repository {
 }
 
 impl TextFile {
-    /// Whether it is Rust.
     pub(crate) fn is_rust(&self) -> bool {
         Path::new(&self.path).extension().is_some_and(|extension| extension == "rs")
     }
 
-    /// Returns true for Markdown.
     pub(crate) fn is_markdown(&self) -> bool {
         Path::new(&self.path).extension().is_some_and(|extension| extension == "md")
     }
 
-    /// The Rust code without comments and literals.
+    /// Returns the Rust code without comments and literals.
     pub(crate) fn code(&self) -> &str {
         self.code.get_or_init(|| code::without_comments_and_literals(&self.text))
     }
 
-    /// The line comments of a Rust file.
+    /// Returns the line comments of a Rust file.
     pub(crate) fn comments(&self) -> Vec<code::Comment<'_>> {
         code::comments(&self.text)
     }
@@ -100,7 +95,8 @@ impl TextFile {
         Self { path, text, code: OnceCell::new() }
     }
 
-    /// Whether the whole file is there for tests: it lies in a folder `tests` or is the `tests.rs` of a module.
+    /// Returns true if the whole file is a test: it is in a folder `tests` or is the `tests.rs` of
+    /// a module.
     pub(crate) fn is_for_tests(&self) -> bool {
         let parts: Vec<&str> = self.path.split('/').collect();
         parts.contains(&"tests") || parts.last() == Some(&"tests.rs")
@@ -133,26 +129,29 @@ fn from_root(root: &Path, path: &Path) -> String {
     parts.join("/")
 }
 
-/// Asks cargo for the crates of the workspace; that is exact where reading manifests by hand would guess.
+/// Runs `cargo metadata` to get the crates of the workspace, which is more exact than parsing
+/// manifests.
 fn crates(root: &Path) -> Result<Vec<Crate>, String> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let answer = Command::new(cargo)
+    let output = Command::new(cargo)
         .current_dir(root)
         .args(["metadata", "--format-version", "1", "--no-deps", "--offline"])
         .output()
         .map_err(|cause| format!("cannot run cargo metadata: {cause}"))?;
-    if !answer.status.success() {
-        return Err(format!("cargo metadata failed: {}", String::from_utf8_lossy(&answer.stderr)));
+    if !output.status.success() {
+        return Err(format!("cargo metadata failed: {}", String::from_utf8_lossy(&output.stderr)));
     }
     let metadata: Value =
-        serde_json::from_slice(&answer.stdout).map_err(|cause| format!("cargo metadata is not JSON: {cause}"))?;
+        serde_json::from_slice(&output.stdout).map_err(|cause| format!("cargo metadata is not JSON: {cause}"))?;
     list(&metadata["packages"])
         .map(|package| {
             let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
             let roots =
                 list(&package["targets"]).map(|target| from_root(root, &PathBuf::from(text(&target["src_path"]))));
-            let dependencies = list(&package["dependencies"])
-                .map(|needed| Dependency { name: text(&needed["name"]), is_dev_only: needed["kind"] == "dev" });
+            let dependencies = list(&package["dependencies"]).map(|dependency| Dependency {
+                name: text(&dependency["name"]),
+                is_dev_only: dependency["kind"] == "dev",
+            });
             let name = text(&package["name"]);
             if name.is_empty() {
                 return Err("cargo metadata lists a package without a name".to_owned());
@@ -168,7 +167,7 @@ fn list(value: &Value) -> impl Iterator<Item = &Value> {
 
 #[cfg(test)]
 impl Repository {
-    /// A repository made by hand.
+    /// Returns a repository with these files and without crates.
     pub(crate) fn of(files: &[(&str, &str)]) -> Self {
         let mut files: Vec<TextFile> =
             files.iter().map(|(path, text)| TextFile::new((*path).to_owned(), (*text).to_owned())).collect();
@@ -176,12 +175,10 @@ impl Repository {
         Self { files, crates: Vec::new() }
     }
 
-    /// The same with one more crate.
+    /// Adds a crate. A dependency is a name and whether it is dev-only.
     pub(crate) fn with_crate(mut self, name: &str, roots: &[&str], dependencies: &[(&str, bool)]) -> Self {
-        let dependencies = dependencies
-            .iter()
-            .map(|&(name, for_tests)| Dependency { name: name.to_owned(), is_dev_only: for_tests })
-            .collect();
+        let dependencies =
+            dependencies.iter().map(|&(name, is_dev_only)| Dependency { name: name.to_owned(), is_dev_only }).collect();
         let roots = roots.iter().map(|&root| root.to_owned()).collect();
         self.crates.push(Crate { name: name.to_owned(), roots, dependencies });
         self

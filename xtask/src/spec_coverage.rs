@@ -1,5 +1,6 @@
-//! `cargo xtask spec-coverage`: which numbered edge cases of `docs/spec` no test names. A specification that nobody checks is a wish,
-//! so the list of what is left is computed, never kept by hand; a test that names a case which does not exist is an error.
+//! `cargo xtask spec-coverage`: the numbered edge cases of `docs/spec` that no test names. The list
+//! is computed from the tests and never kept by hand. A test that names a case that does not exist
+//! is an error.
 
 mod edge_cases;
 mod mentions;
@@ -11,38 +12,39 @@ use crate::code;
 use crate::repository::{Repository, TextFile};
 use edge_cases::EdgeCase;
 
-/// How far into a missing case's sentence its line in the report goes.
+/// Number of characters of a missing case that the report shows.
 const EXCERPT_CHARS: usize = 100;
 
-/// What tests name, for every specification.
+/// Coverage of all specifications by tests.
 pub(crate) struct Coverage {
     /// One entry per `docs/spec/NN-*.md`, by number.
     pub(crate) specs: Vec<SpecCoverage>,
-    /// Cases that tests name and no specification has, and specifications whose cases cannot be read.
+    /// Cases that tests name and no specification has, and specifications whose cases cannot be
+    /// parsed.
     pub(crate) problems: Vec<String>,
 }
 
-/// One specification.
+/// Coverage of one specification by tests.
 pub(crate) struct SpecCoverage {
-    /// Its two digits.
+    /// The two digits at the beginning of the file name.
     pub(crate) number: String,
-    /// The name of its file.
+    /// File name without the extension.
     name: String,
-    /// How many edge cases it has.
+    /// Number of edge cases.
     total: usize,
-    /// Those that no test names.
+    /// Edge cases that no test names.
     missing: Vec<EdgeCase>,
 }
 
-/// Compares what the specifications demand with what the tests name.
+/// Compares the edge cases of the specifications with those that tests name.
 pub(crate) fn coverage(repository: &Repository) -> Coverage {
     let mut problems = Vec::new();
-    let mut named: BTreeSet<(String, u32)> = BTreeSet::new();
+    let mut named_cases: BTreeSet<(String, u32)> = BTreeSet::new();
     let mut origins = Vec::new();
     for file in repository.files.iter().filter(|file| file.is_rust() || file.is_for_tests()) {
         for mention in mentions::find(&test_text(file)) {
             origins.push((mention.clone(), file.path.as_str()));
-            named.insert(mention);
+            named_cases.insert(mention);
         }
     }
 
@@ -54,7 +56,8 @@ pub(crate) fn coverage(repository: &Repository) -> Coverage {
         problems.extend(edge_cases::numbering_problems(&cases).into_iter().map(|gap| format!("{}: {gap}", file.path)));
         existing.extend(cases.iter().map(|case| (number.to_owned(), case.number)));
         let total = cases.len();
-        let missing = cases.into_iter().filter(|case| !named.contains(&(number.to_owned(), case.number))).collect();
+        let missing =
+            cases.into_iter().filter(|case| !named_cases.contains(&(number.to_owned(), case.number))).collect();
         specs.push(SpecCoverage { number: number.to_owned(), name: name.to_owned(), total, missing });
     }
     for ((spec, case), path) in origins.iter().filter(|(mention, _)| !existing.contains(mention)) {
@@ -65,7 +68,7 @@ pub(crate) fn coverage(repository: &Repository) -> Coverage {
     Coverage { specs, problems }
 }
 
-/// The report as text, for all specifications or one.
+/// Renders the report for all specifications or for one.
 pub(crate) fn render(coverage: &Coverage, only: Option<&str>) -> String {
     let mut text = String::new();
     for problem in &coverage.problems {
@@ -88,21 +91,21 @@ pub(crate) fn render(coverage: &Coverage, only: Option<&str>) -> String {
     }
     let total: usize = chosen().map(|spec| spec.total).sum();
     let missing: usize = chosen().map(|spec| spec.missing.len()).sum();
-    let _ = writeln!(text, "in all: {} of {total} edge cases named by a test", total - missing);
+    let _ = writeln!(text, "total: {} of {total} edge cases named by a test", total - missing);
     text
 }
 
-/// The part of a file that is a test: all of a test file, else what is marked `#[cfg(test)]`.
+/// Returns the test code of a file: all of a test file, otherwise the items with `#[cfg(test)]`.
 fn test_text(file: &TextFile) -> String {
     if file.is_for_tests() {
         return file.text.clone();
     }
     let marks = code::test_lines(file.code());
-    let lines = file.text.lines().zip(marks).filter(|(_, for_tests)| *for_tests).map(|(line, _)| line);
+    let lines = file.text.lines().zip(marks).filter(|(_, is_test)| *is_test).map(|(line, _)| line);
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// File name and number of a specification, by its path.
+/// Returns file name and number of a specification; `None` if the path is not one.
 fn spec_number(path: &str) -> Option<(&str, &str)> {
     let name = path.strip_prefix("docs/spec/")?.strip_suffix(".md")?;
     let number = name.get(..2)?;
@@ -117,7 +120,7 @@ mod tests {
         "## 1. Things\n1. not an edge case\n## 2. Edge cases that must hold\n1. One.\n2. Two.\n3. Three.\n";
 
     #[test]
-    fn tests_count_and_other_text_does_not() {
+    fn only_tests_count() {
         let repository = Repository::of(&[
             ("docs/spec/02-scheduling.md", SPEC),
             ("crates/a/src/lib.rs", concat!("// spec ", "02 #1\n#[cfg(test)]\nmod tests {\n// spec ", "02 #2\n}\n")),
@@ -127,7 +130,7 @@ mod tests {
         assert_eq!(coverage.problems, [""; 0]);
         assert_eq!(
             render(&coverage, None),
-            "02-scheduling: 2 of 3 edge cases named by a test\n  #1    One.\nin all: 2 of 3 edge cases named by a test\n"
+            "02-scheduling: 2 of 3 edge cases named by a test\n  #1    One.\ntotal: 2 of 3 edge cases named by a test\n"
         );
     }
 

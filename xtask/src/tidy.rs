@@ -1,5 +1,6 @@
-//! `cargo xtask tidy`: rules about the repository that the compiler does not check. A rule is a function from the repository to its
-//! problems. All rules run every time, also as a test. A problem names its place and what to do about it.
+//! `cargo xtask tidy`: rules about the repository that the compiler does not check. A rule is a
+//! function from the repository to its problems. All rules run every time, also as a test. A
+//! problem names the file, the line and what to do.
 
 mod dead_files;
 mod edges;
@@ -11,14 +12,14 @@ use std::fmt;
 
 use crate::repository::Repository;
 
-/// Something that is not as it should be.
+/// A violation of a rule.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct TidyProblem {
     /// The file, from the root.
     path: String,
-    /// The line, counted from 1, where one can be named.
+    /// Line number, counted from 1; `None` if the problem concerns the whole file.
     line: Option<usize>,
-    /// What is wrong and what to do about it.
+    /// The violation and what to do about it.
     message: String,
 }
 
@@ -41,7 +42,7 @@ impl fmt::Display for TidyProblem {
     }
 }
 
-/// All problems of the repository, by file and line.
+/// Returns all problems of the repository, sorted by file and line.
 pub(crate) fn problems(repository: &Repository) -> Vec<TidyProblem> {
     let rules = [
         dead_files::check,
@@ -69,6 +70,6 @@ mod tests {
     fn this_repository_is_tidy() {
         let repository = Repository::read().expect("the repository can be read");
         let problems: Vec<String> = problems(&repository).iter().map(TidyProblem::to_string).collect();
-        assert!(problems.is_empty(), "cargo xtask tidy complains:\n{}", problems.join("\n"));
+        assert!(problems.is_empty(), "cargo xtask tidy found problems:\n{}", problems.join("\n"));
     }
 }

@@ -26,6 +26,33 @@ pub const UNHEALTHY_DEPENDENTS: &str = "UnhealthyDependents";
 /// Reason of the root condition while a dependent condition is Unknown or stale.
 pub const RECONCILING_DEPENDENTS: &str = "ReconcilingDependents";
 
+// Types of the conditions that several controllers read or write.
+
+/// NodeClaim: the provider has created the instance.
+pub const LAUNCHED: &str = "Launched";
+/// NodeClaim: the Node has joined and has the labels and taints of its claim.
+pub const REGISTERED: &str = "Registered";
+/// NodeClaim: the Node is ready, without startup taints, and has the requested resources.
+pub const INITIALIZED: &str = "Initialized";
+/// NodeClaim: the Node has the capacity that the claim promised.
+pub const CONSISTENT_STATE_FOUND: &str = "ConsistentStateFound";
+/// NodeClaim: the claim or its instance no longer matches the NodePool or the node class.
+pub const DRIFTED: &str = "Drifted";
+/// NodeClaim: the `consolidateAfter` of its NodePool has passed.
+pub const CONSOLIDATABLE: &str = "Consolidatable";
+/// NodeClaim: a disruption command removes the claim, for this reason.
+pub const DISRUPTION_REASON: &str = "DisruptionReason";
+/// NodeClaim: no pod that must be evicted is left on the Node.
+pub const DRAINED: &str = "Drained";
+/// NodeClaim: no volume that must be detached is left on the Node.
+pub const VOLUMES_DETACHED: &str = "VolumesDetached";
+/// NodeClaim: the provider terminates the instance.
+pub const INSTANCE_TERMINATING: &str = "InstanceTerminating";
+/// NodePool, NodeOverlay, EC2NodeClass: the object passes the checks beyond admission.
+pub const VALIDATION_SUCCEEDED: &str = "ValidationSucceeded";
+/// NodePool: the node class exists and is ready.
+pub const NODE_CLASS_READY: &str = "NodeClassReady";
+
 /// Longest message that the schema accepts, in characters. Longer messages are truncated.
 const MESSAGE_LENGTH_MAX: usize = 32768;
 
@@ -112,12 +139,14 @@ pub(crate) fn lenient_map_list(schema: &mut Schema) {
 
 /// Dependent conditions of each kind, which determine its root condition.
 pub mod dependents {
+    use super::{INITIALIZED, LAUNCHED, NODE_CLASS_READY, REGISTERED, VALIDATION_SUCCEEDED};
+
     /// Dependent conditions of a NodePool.
-    pub const NODEPOOL: &[&str] = &["ValidationSucceeded", "NodeClassReady"];
+    pub const NODEPOOL: &[&str] = &[VALIDATION_SUCCEEDED, NODE_CLASS_READY];
     /// Dependent conditions of a NodeClaim.
-    pub const NODECLAIM: &[&str] = &["Launched", "Registered", "Initialized"];
+    pub const NODECLAIM: &[&str] = &[LAUNCHED, REGISTERED, INITIALIZED];
     /// Dependent conditions of a NodeOverlay.
-    pub const NODEOVERLAY: &[&str] = &["ValidationSucceeded"];
+    pub const NODEOVERLAY: &[&str] = &[VALIDATION_SUCCEEDED];
     /// A KWOKNodeClass has no dependent conditions, only the root.
     pub const KWOKNODECLASS: &[&str] = &[];
     /// Dependent conditions of an EC2NodeClass.
@@ -126,7 +155,7 @@ pub mod dependents {
         "SubnetsReady",
         "SecurityGroupsReady",
         "InstanceProfileReady",
-        "ValidationSucceeded",
+        VALIDATION_SUCCEEDED,
         "PlacementGroupReady",
     ];
     /// Dependent conditions of an EC2NodeClass while the feature gate `ReservedCapacity` is on.
@@ -135,7 +164,7 @@ pub mod dependents {
         "SubnetsReady",
         "SecurityGroupsReady",
         "InstanceProfileReady",
-        "ValidationSucceeded",
+        VALIDATION_SUCCEEDED,
         "PlacementGroupReady",
         "CapacityReservationsReady",
     ];

@@ -197,7 +197,6 @@ fn tag_rules() -> Vec<CelRule> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, reason = "a failing test may panic")]
     use super::*;
     use serde_json::json;
 

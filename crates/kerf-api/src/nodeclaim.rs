@@ -122,7 +122,6 @@ pub struct NodeClaimStatus {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, reason = "a failing test may panic")]
     use super::*;
     use serde_json::json;
 

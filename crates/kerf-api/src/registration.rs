@@ -106,7 +106,6 @@ pub fn is_owned_by_pool(claim: &ObjectMeta, pool_uid: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, reason = "a failing test may panic")]
     use jiff::Timestamp;
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 
@@ -127,13 +126,17 @@ mod tests {
     fn two_failures_of_four_make_a_pool_unhealthy() {
         assert_eq!(history(&[]).health(), PoolRegistrationHealth::Unknown);
         assert_eq!(history(&[Registered]).health(), PoolRegistrationHealth::Healthy);
-        assert_eq!(history(&[Failed]).health(), PoolRegistrationHealth::Healthy, "a single failure is no verdict");
+        assert_eq!(
+            history(&[Failed]).health(),
+            PoolRegistrationHealth::Healthy,
+            "one failure does not make a pool unhealthy"
+        );
         assert_eq!(history(&[Failed]).health_after(Failed), PoolRegistrationHealth::Unhealthy);
         assert_eq!(history(&[Failed, Registered, Registered, Failed]).health(), PoolRegistrationHealth::Unhealthy);
         assert_eq!(
             history(&[Failed, Registered, Registered, Registered, Failed]).health(),
             PoolRegistrationHealth::Healthy,
-            "the first is forgotten"
+            "only the last four registrations count"
         );
         assert_eq!(
             history(&[Failed, Failed, Registered, Registered]).health_after(Registered),
@@ -201,7 +204,7 @@ mod tests {
         let owner = OwnerReference { kind: "NodePool".into(), name: "a".into(), uid: "1".into(), ..Default::default() };
         let claim = ObjectMeta { owner_references: Some(vec![owner.clone()]), ..Default::default() };
         assert!(is_owned_by_pool(&claim, "1"));
-        assert!(!is_owned_by_pool(&claim, "2"), "a pool of that name, made anew");
+        assert!(!is_owned_by_pool(&claim, "2"), "a new pool with the same name has another UID");
         let other = OwnerReference { kind: "Node".into(), ..owner };
         assert!(!is_owned_by_pool(&ObjectMeta { owner_references: Some(vec![other]), ..Default::default() }, "1"));
         assert!(!is_owned_by_pool(&ObjectMeta::default(), "1"));

@@ -124,7 +124,6 @@ impl Constraint {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
     use super::*;
 
@@ -174,7 +173,7 @@ mod tests {
         assert_eq!(parse_default_spread(&twice).unwrap_err(), [duplicate]);
         let invalid =
             config_with("{}, {maxSkew: 1, topologyKey: a/b/c, whenUnsatisfiable: ScheduleAnyway, labelSelector: {}}");
-        assert_eq!(parse_default_spread(&invalid).unwrap_err().len(), 5, "everything is found at once");
+        assert_eq!(parse_default_spread(&invalid).unwrap_err().len(), 5, "all problems are reported at once");
     }
 
     #[test]

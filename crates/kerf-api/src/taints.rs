@@ -78,7 +78,6 @@ pub fn is_ephemeral(key: &str, effect: &TaintEffect) -> bool {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, reason = "a failing test may panic")]
     use super::*;
 
     // spec 01 #66 (only the predicate; the controller handles initialization)

@@ -102,7 +102,6 @@ impl fmt::Display for DurationText {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, reason = "a failing test may panic")]
     use super::*;
 
     // spec 01 #57 (only the text; `nodeclaim` tests the whole object)

@@ -299,7 +299,7 @@ impl YamlNode {
         match self {
             Self::Scalar(scalar) => scalar.into_key(),
             Self::Sequence(_) => Err("a list cannot be the name of a field".to_owned()),
-            Self::Mapping(_) => Err("fields cannot be the name of a field".to_owned()),
+            Self::Mapping(_) => Err("an object cannot be the name of a field".to_owned()),
         }
     }
 }
@@ -330,5 +330,5 @@ fn syntax(line: u32, message: impl Into<String>) -> YamlError {
 }
 
 fn too_deep(line: u32) -> YamlError {
-    syntax(line, format!("lists and fields stand in each other more than {DEPTH_MAX} deep"))
+    syntax(line, format!("lists and objects are nested more than {DEPTH_MAX} levels deep"))
 }

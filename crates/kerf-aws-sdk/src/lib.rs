@@ -1,2 +1,3 @@
-//! The EC2 provider's calls over the AWS SDK: translation, no rules. The SDK takes longer to compile than the rest of Kerf
-//! together, so it lives behind this crate, which nothing else depends on.
+//! The calls of the EC2 provider through the AWS SDK. This crate translates types and contains no
+//! rules. The SDK takes longer to compile than the rest of Kerf together, so no other crate depends
+//! on this one.

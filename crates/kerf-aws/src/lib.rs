@@ -1,2 +1,3 @@
-//! The EC2 provider, less the wire: every rule of how EC2 machines are described, chosen, launched and cleaned up, with
-//! the AWS calls as traits. It never depends on the AWS SDK, so that all of it is built and tested in the fast loop.
+//! The EC2 provider without the AWS SDK: all rules about describing, choosing, launching and
+//! deleting EC2 instances, with the AWS calls as traits. This crate never depends on the SDK, so
+//! that it compiles and its tests run quickly.

@@ -27,22 +27,26 @@ pub async fn check(provider: &dyn CloudProvider, claim: &NodeClaim, pool: &NodeP
 
 async fn check_instance_types(provider: &dyn CloudProvider, pool: &NodePool) {
     let types = expect_ok(provider.instance_types(pool).await, "instance types can be listed");
-    assert!(!types.is_empty(), "there are instance types");
+    assert!(!types.is_empty(), "the provider has instance types");
     for instance_type in types.iter() {
         for key in [labels::INSTANCE_TYPE, labels::ARCH, labels::OS, labels::ZONE, labels::CAPACITY_TYPE] {
-            assert!(instance_type.requirements.contains_key(key), "{} says what its {key} is", instance_type.name);
+            assert!(
+                instance_type.requirements.contains_key(key),
+                "instance type {} has a requirement on {key}",
+                instance_type.name
+            );
         }
         for (i, offering) in instance_type.offerings.iter().enumerate() {
             for key in labels::OFFERING_LABELS {
                 let values = offering.requirements.get(key).and_then(|r| r.allowed_values()).unwrap_or_default();
-                assert_eq!(values.len(), 1, "offering {i} of {} has one {key}", instance_type.name);
+                assert_eq!(values.len(), 1, "offering {i} of {} has exactly one value of {key}", instance_type.name);
             }
             let undefined = UndefinedLabels::AllowWellKnown(provider.label_rules());
             let fits = instance_type.requirements.compatible(&offering.requirements, undefined);
-            assert_eq!(fits, Ok(()), "offering {i} of {} is one of the type", instance_type.name);
+            assert_eq!(fits, Ok(()), "offering {i} of {} is compatible with its instance type", instance_type.name);
             assert!(
                 instance_type.offerings[..i].iter().all(|other| other.requirements != offering.requirements),
-                "offering {i} of {} is there once",
+                "offering {i} of {} is listed once",
                 instance_type.name
             );
         }
@@ -51,11 +55,11 @@ async fn check_instance_types(provider: &dyn CloudProvider, pool: &NodePool) {
 
 async fn check_instance_lifecycle(provider: &dyn CloudProvider, claim: &NodeClaim) {
     let instance = expect_ok(provider.create(claim).await, "the claim can be launched");
-    assert!(!instance.provider_id.is_empty(), "a machine has a provider id");
+    assert!(!instance.provider_id.is_empty(), "an instance has a provider ID");
     let again = expect_ok(provider.create(claim).await, "a launch can be repeated");
-    assert_eq!(again.provider_id, instance.provider_id, "a claim is launched once, however often it is asked for");
+    assert_eq!(again.provider_id, instance.provider_id, "a claim is launched at most once");
     for key in [labels::INSTANCE_TYPE, labels::ZONE, labels::CAPACITY_TYPE] {
-        assert!(instance.labels.contains_key(key), "a machine says its {key}");
+        assert!(instance.labels.contains_key(key), "an instance has the label {key}");
     }
     let requirements: Requirements = claim
         .spec
@@ -64,36 +68,43 @@ async fn check_instance_lifecycle(provider: &dyn CloudProvider, claim: &NodeClai
         .map(|r| {
             let values: Vec<_> = r.values.iter().flatten().map(Str::from).collect();
             Requirement::new(provider.label_rules(), &r.key, &r.operator, &values, None)
-                .unwrap_or_else(|error| panic!("the claim's requirement on {} can be read: {error}", r.key))
+                .unwrap_or_else(|error| panic!("the claim's requirement on {} is valid: {error}", r.key))
         })
         .collect();
     for requirement in &requirements {
         if let Some(value) = instance.labels.get(requirement.key().as_str()) {
-            assert!(requirement.has(value), "the machine's {}={value} is what was asked for", requirement.key());
+            assert!(
+                requirement.has(value),
+                "the instance's label {}={value} meets the claim's requirement",
+                requirement.key()
+            );
         }
     }
-    let read_back = expect_ok(provider.get(&instance.provider_id).await, "what is launched is found");
-    assert_eq!(read_back.provider_id, instance.provider_id, "what is found is what was asked for");
-    let listed = expect_ok(provider.list().await, "machines can be listed");
+    let read_back = expect_ok(provider.get(&instance.provider_id).await, "a launched instance can be read");
+    assert_eq!(read_back.provider_id, instance.provider_id, "the provider returns the requested instance");
+    let listed = expect_ok(provider.list().await, "instances can be listed");
     assert!(
         listed.iter().any(|m| m.provider_id == instance.provider_id && !m.is_terminating),
-        "what is launched is listed: {} is not among {listed:?}",
+        "a launched instance is listed: {} is not in {listed:?}",
         instance.provider_id
     );
 
     for attempt in 1.. {
         match provider.delete(&instance.provider_id).await {
             Err(InstanceError::NotFound(_)) => break,
-            Ok(()) => assert!(attempt < DELETE_ATTEMPTS_MAX, "a termination ends"),
-            Err(other) => panic!("a machine can be terminated: {other}"),
+            Ok(()) => assert!(attempt < DELETE_ATTEMPTS_MAX, "a termination completes"),
+            Err(other) => panic!("an instance can be terminated: {other}"),
         }
     }
     let after_delete = provider.get(&instance.provider_id).await;
-    assert!(matches!(after_delete, Err(InstanceError::NotFound(_))), "what is terminated is gone: {after_delete:?}");
-    let listed = expect_ok(provider.list().await, "machines can be listed");
+    assert!(
+        matches!(after_delete, Err(InstanceError::NotFound(_))),
+        "a terminated instance is not found: {after_delete:?}"
+    );
+    let listed = expect_ok(provider.list().await, "instances can be listed");
     assert!(
         !listed.iter().any(|m| m.provider_id == instance.provider_id && !m.is_terminating),
-        "what is terminated is no longer listed: {} is among {listed:?}",
+        "a terminated instance is not listed: {} is in {listed:?}",
         instance.provider_id
     );
 }
@@ -101,9 +112,12 @@ async fn check_instance_lifecycle(provider: &dyn CloudProvider, claim: &NodeClai
 async fn check_unknown_instances(provider: &dyn CloudProvider) {
     for id in ["", "nonsense", "kwok://never-was", "aws:///us-east-1a/i-0000000000000000f"] {
         let result = provider.get(id).await;
-        assert!(matches!(result, Err(InstanceError::NotFound(_))), "{id:?} is not found: {result:?}");
+        assert!(matches!(result, Err(InstanceError::NotFound(_))), "instance {id:?} is not found: {result:?}");
         let deleted = provider.delete(id).await;
-        assert!(matches!(deleted, Err(InstanceError::NotFound(_))), "{id:?} cannot be terminated: {deleted:?}");
+        assert!(
+            matches!(deleted, Err(InstanceError::NotFound(_))),
+            "instance {id:?} cannot be terminated: {deleted:?}"
+        );
     }
 }
 

@@ -1,5 +1,5 @@
-//! Every Kubernetes event that the controllers publish, each by a constructor of its own (spec 07 §8.2): who reads the code finds the
-//! words that a user reads, and no two places can word the same thing differently.
+//! All Kubernetes Events that the controllers publish, one constructor each (spec 07 §8.2). All
+//! texts stand in one place, so that one situation is never worded in two ways.
 
 pub(crate) mod disruption;
 
@@ -15,60 +15,62 @@ use kerf_api::nodepool::NodePool;
 use kerf_api::slim::{Node, Pod};
 use kerf_state::TrackedClaim;
 
-/// How long an event is not repeated, if nothing else is said.
+/// De-duplication time of Events that set none.
 const DEFAULT_DEDUPE_TIMEOUT: Duration = Duration::from_mins(2);
 
-/// Takes events on their way to users. It never fails and never waits: what cannot be written is lost.
+/// Accepts Events for publication. Implementations never fail and never wait: an Event that cannot
+/// be written is lost.
 pub trait Publish: Send + Sync {
-    /// Takes an event.
+    /// Publishes an Event.
     fn publish(&self, event: Event);
 }
 
-/// Whether something is wrong.
+/// The `type` of a Kubernetes Event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EventType {
-    /// Nothing is.
+    /// Information about normal operation.
     Normal,
-    /// Something is.
+    /// Something is wrong and may need attention.
     Warning,
 }
 
-/// Something that users shall know about an object.
+/// An Event about an object, before de-duplication.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Event {
-    /// The object.
+    /// The object that the Event is about.
     pub involved_object: ObjectReference,
-    /// Whether something is wrong.
+    /// Normal or Warning.
     pub event_type: EventType,
-    /// One word for programs.
+    /// Machine-readable reason in CamelCase.
     pub reason: Cow<'static, str>,
-    /// A sentence for people.
+    /// Message for users.
     pub message: String,
-    /// What makes it another event than an earlier one with its reason; an event without any is never held back.
+    /// Together with the reason, the values that identify equal Events. An Event without values is
+    /// never dropped as a duplicate.
     pub dedupe_values: Vec<String>,
-    /// How long it is not repeated.
+    /// Time for which an equal Event is not published again.
     pub dedupe_timeout: Duration,
-    /// Whether it shares the bucket of events that come in crowds (five a second, ten at once).
+    /// True if the Event shares a rate limit with all such Events (five per second, ten at once).
     pub is_rate_limited: bool,
 }
 
 impl Event {
-    fn new(about: ObjectReference, severity: EventType, reason: &'static str, message: String) -> Self {
-        let told_apart_by = about.uid.iter().cloned().collect();
+    fn new(involved_object: ObjectReference, event_type: EventType, reason: &'static str, message: String) -> Self {
+        let dedupe_values = involved_object.uid.iter().cloned().collect();
         let reason = Cow::Borrowed(reason);
         Self {
-            involved_object: about,
-            event_type: severity,
+            involved_object,
+            event_type,
             reason,
             message,
-            dedupe_values: told_apart_by,
+            dedupe_values,
             dedupe_timeout: DEFAULT_DEDUPE_TIMEOUT,
             is_rate_limited: false,
         }
     }
 
-    fn with_dedupe_timeout(self, window: Duration) -> Self {
-        Self { dedupe_timeout: window, ..self }
+    fn with_dedupe_timeout(self, dedupe_timeout: Duration) -> Self {
+        Self { dedupe_timeout, ..self }
     }
 
     fn with_dedupe_values(self, values: impl IntoIterator<Item = String>) -> Self {
@@ -76,7 +78,7 @@ impl Event {
     }
 }
 
-/// A pod as events refer to it.
+/// Returns the reference to a pod for an Event.
 pub fn pod_reference(pod: &Pod) -> ObjectReference {
     ObjectReference {
         api_version: Some("v1".into()),
@@ -88,7 +90,7 @@ pub fn pod_reference(pod: &Pod) -> ObjectReference {
     }
 }
 
-/// A claim as events refer to it.
+/// Returns the reference to a NodeClaim for an Event.
 pub fn claim_reference(claim: &NodeClaim) -> ObjectReference {
     ObjectReference {
         api_version: Some("karpenter.sh/v1".into()),
@@ -99,7 +101,7 @@ pub fn claim_reference(claim: &NodeClaim) -> ObjectReference {
     }
 }
 
-/// A pool as events refer to it.
+/// Returns the reference to a NodePool for an Event.
 pub fn pool_reference(pool: &NodePool) -> ObjectReference {
     ObjectReference {
         api_version: Some("karpenter.sh/v1".into()),
@@ -110,25 +112,26 @@ pub fn pool_reference(pool: &NodePool) -> ObjectReference {
     }
 }
 
-/// The pod has been given a place.
+/// The pod is expected on a claim's node, an existing node, or both.
 pub(crate) fn nominated(pod: &Pod, claim: Option<&str>, node: Option<&str>) -> Event {
-    let places: Vec<String> = claim
+    let targets: Vec<String> = claim
         .map(|name| format!("nodeclaim/{name}"))
         .into_iter()
         .chain(node.map(|name| format!("node/{name}")))
         .collect();
-    let message = format!("Pod should schedule on: {}", places.join(", "));
+    let message = format!("Pod should schedule on: {}", targets.join(", "));
     Event { is_rate_limited: true, ..Event::new(pod_reference(pod), EventType::Normal, "Nominated", message) }
 }
 
-/// The pod finds no place.
+/// The pod cannot be scheduled.
 pub(crate) fn failed_scheduling(pod: &Pod, why: &str) -> Event {
     let message = format!("Failed to schedule pod, {why}");
     Event::new(pod_reference(pod), EventType::Warning, "FailedScheduling", message)
         .with_dedupe_timeout(Duration::from_mins(5))
 }
 
-/// The pool's own requirements leave it no machine; by their `minValues` alone, perhaps.
+/// The pool's requirements exclude all available instance types. `is_by_min_values` is true if only
+/// `minValues` does.
 pub(crate) fn no_compatible_instance_types(pool: &NodePool, is_by_min_values: bool) -> Event {
     let by = if is_by_min_values { " due to minValues incompatibility" } else { "" };
     let message = format!("NodePool requirements filtered out all compatible available instance types{by}");
@@ -136,40 +139,40 @@ pub(crate) fn no_compatible_instance_types(pool: &NodePool, is_by_min_values: bo
         .with_dedupe_timeout(Duration::from_mins(1))
 }
 
-/// There is no such machine to be had.
+/// The provider has no capacity for the claim.
 pub(crate) fn insufficient_capacity(claim: &NodeClaim, why: &str) -> Event {
     let message = format!("NodeClaim {} event: {why}", claim.metadata.name.as_deref().unwrap_or_default());
     Event::new(claim_reference(claim), EventType::Warning, "InsufficientCapacityError", message)
 }
 
-/// The node joined without the taint that keeps pods away until it is registered.
+/// The node joined without the taint that keeps pods off until registration.
 pub(crate) fn unregistered_taint_missing(claim: &NodeClaim) -> Event {
     let message = "Missing karpenter.sh/unregistered taint which prevents registration related race conditions on \
                    Karpenter-managed nodes";
     Event::new(claim_reference(claim), EventType::Warning, "UnregisteredTaintMissing", message.to_owned())
 }
 
-/// The drain has an end.
+/// The claim's drain ends at a known time.
 pub(crate) fn termination_grace_period_expiring(claim: &NodeClaim, at: &str) -> Event {
     let message = format!("All pods will be deleted by {at}");
     Event::new(claim_reference(claim), EventType::Warning, "TerminationGracePeriodExpiring", message)
         .with_dedupe_values(claim.metadata.name.clone())
 }
 
-/// Nobody can tell when the drain ends.
+/// The claim's termination grace period is invalid, so the drain has no time limit.
 pub(crate) fn unreadable_grace_period(claim: &NodeClaim, why: &str) -> Event {
-    let message = format!("Invalid terminationGracePeriod, pods are not deleted before they are evicted: {why}");
+    let message = format!("Invalid terminationGracePeriod, the drain has no time limit: {why}");
     Event::new(claim_reference(claim), EventType::Warning, "FailedValidation", message)
         .with_dedupe_values(claim.metadata.name.clone())
 }
 
-/// The node is not what was promised.
+/// The node has less capacity than the claim promised.
 pub(crate) fn failed_consistency_check(claim: &TrackedClaim, issue: &str) -> Event {
     Event::new(claim_reference(&claim.object), EventType::Warning, "FailedConsistencyCheck", issue.to_owned())
         .with_dedupe_values([claim.uid().to_owned(), issue.to_owned()])
 }
 
-/// A node as events refer to it.
+/// Returns the reference to a Node for an Event.
 pub fn node_reference(node: &Node) -> ObjectReference {
     ObjectReference {
         api_version: Some("v1".into()),
@@ -180,35 +183,36 @@ pub fn node_reference(node: &Node) -> ObjectReference {
     }
 }
 
-fn node_event(node: &Node, severity: EventType, reason: &'static str, message: String) -> Event {
-    Event::new(node_reference(node), severity, reason, message).with_dedupe_values([node.metadata.name.to_string()])
+fn node_event(node: &Node, event_type: EventType, reason: &'static str, message: String) -> Event {
+    Event::new(node_reference(node), event_type, reason, message).with_dedupe_values([node.metadata.name.to_string()])
 }
 
-/// The node is not empty yet.
+/// The node still has pods to evict.
 pub(crate) fn failed_draining(node: &Node, why: &str) -> Event {
     node_event(node, EventType::Warning, "FailedDraining", format!("Failed to drain node, {why}"))
 }
 
-/// The node is empty and still has volumes.
+/// The node is drained and still has attached volumes.
 pub(crate) fn awaiting_volume_detachment(node: &Node, attachments: &[&str]) -> Event {
     let names = crate::logs::join_names_truncated(attachments, 5);
     let message = format!("Awaiting deletion of bound volumeattachments ({names})");
     node_event(node, EventType::Normal, "AwaitingVolumeDetachment", message)
 }
 
-/// The node's drain has an end.
+/// The node's drain ends at a known time.
 pub(crate) fn node_termination_grace_period_expiring(node: &Node, at: &str) -> Event {
     let message = format!("All pods will be deleted by {at}");
     node_event(node, EventType::Warning, "TerminationGracePeriodExpiring", message)
 }
 
-/// The pod was asked to leave; why may be empty.
+/// The pod was evicted. `why` may be empty.
 pub(crate) fn evicted(pod: &Pod, why: &str) -> Event {
     Event::new(pod_reference(pod), EventType::Normal, "Evicted", format!("Evicted pod: {why}"))
         .with_dedupe_values([pod.metadata.name.to_string()])
 }
 
-/// The pod is deleted because its node ends at an instant, with so many seconds of its own grace period.
+/// The pod is deleted because its node terminates at `end`. It gets `granted_seconds` of its grace
+/// period.
 pub(crate) fn disrupted(pod: &Pod, end: Timestamp, granted_seconds: i64) -> Event {
     let own = pod.spec.termination_grace_period_seconds.map_or_else(String::new, |seconds| seconds.to_string());
     let end = end.strftime("%Y-%m-%d %H:%M:%S +0000 UTC");
@@ -220,7 +224,8 @@ pub(crate) fn disrupted(pod: &Pod, end: Timestamp, granted_seconds: i64) -> Even
         .with_dedupe_values([pod.metadata.name.to_string()])
 }
 
-/// What the pod's wish to be left alone comes to; nothing, if it is simply kept.
+/// Describes the state of the pod's do-not-disrupt annotation. Returns `None` if the annotation
+/// protects the pod without a time limit.
 pub(crate) fn do_not_disrupt(pod: &Pod, protection: &DoNotDisrupt) -> Option<Event> {
     let uid = pod.metadata.uid.to_string();
     match protection {
@@ -242,24 +247,24 @@ pub(crate) fn do_not_disrupt(pod: &Pod, protection: &DoNotDisrupt) -> Option<Eve
     }
 }
 
-/// So many nodes are broken that none is repaired.
-pub(crate) fn node_repair_blocked(about: ObjectReference, why: &str) -> Event {
-    Event::new(about, EventType::Warning, "NodeRepairBlocked", why.to_owned())
+/// Node repair is blocked because too many nodes are unhealthy.
+pub(crate) fn node_repair_blocked(involved_object: ObjectReference, why: &str) -> Event {
+    Event::new(involved_object, EventType::Warning, "NodeRepairBlocked", why.to_owned())
         .with_dedupe_timeout(Duration::from_mins(15))
 }
 
-/// A condition has another status than before. Every one is told.
-pub(crate) fn transitioned(about: ObjectReference, before: &Condition, after: &Condition) -> Event {
+/// The status of a condition changed. Never de-duplicated.
+pub(crate) fn transitioned(involved_object: ObjectReference, before: &Condition, after: &Condition) -> Event {
     let tail = if after.message.is_empty() { String::new() } else { format!(", Message: {}", after.message) };
     let message = format!(
         "Status condition transitioned, Type: {}, Status: {} -> {}, Reason: {}{tail}",
         after.condition_type, before.status, after.status, after.reason
     );
-    let event = Event::new(about, EventType::Normal, "", message).with_dedupe_values([]);
+    let event = Event::new(involved_object, EventType::Normal, "", message).with_dedupe_values([]);
     Event { reason: Cow::Owned(after.condition_type.clone()), ..event }
 }
 
-/// A finalizer is gone. Every one is told.
-pub(crate) fn finalized(about: ObjectReference, finalizer: &str) -> Event {
-    Event::new(about, EventType::Normal, "Finalized", format!("Finalized {finalizer}")).with_dedupe_values([])
+/// A finalizer was removed. Never de-duplicated.
+pub(crate) fn finalized(involved_object: ObjectReference, finalizer: &str) -> Event {
+    Event::new(involved_object, EventType::Normal, "Finalized", format!("Finalized {finalizer}")).with_dedupe_values([])
 }

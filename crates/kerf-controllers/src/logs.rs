@@ -1,7 +1,8 @@
-//! Log lines as operators read them (spec 07 §7): one JSON object a line, or the same as text for a terminal. Keys and messages are
-//! contract. Controllers write `tracing` events inside the span of their reconcile (`span`); this module gives them their form.
-//! Invariants: every line of the JSON form is one object with `level`, `time`, `logger` and `message`; a line that repeats too fast is
-//! sampled; nothing else of the program's dependencies reaches the log above debug level.
+//! Log lines for operators (spec 07 §7): one JSON object per line, or text for a terminal. Keys and
+//! messages must not change: users parse them. Controllers write `tracing` events inside the span
+//! of their reconcile (`span`); this module formats them.
+//! Invariants: every JSON line is one object with `level`, `time`, `logger` and `message`. Lines
+//! that repeat too fast are sampled. Events of dependencies are logged at debug level only.
 
 mod layer;
 #[cfg(test)]
@@ -15,47 +16,47 @@ use tracing::Span;
 
 pub use layer::{Level, LineFormat, LogLayer, LogSettings};
 
-/// A kind as the log names it.
+/// Group and kind of an object, for log fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ObjectKind {
-    /// API group; empty for the core.
+    /// API group; empty for the core group.
     pub group: &'static str,
-    /// Kind.
+    /// Kind, for example `NodeClaim`.
     pub kind: &'static str,
 }
 
 impl ObjectKind {
-    /// The names of a type that knows them.
+    /// Returns group and kind of a typed resource.
     pub const fn of<K: k8s_openapi::Resource>() -> Self {
         Self { group: K::GROUP, kind: K::KIND }
     }
 }
 
-/// The commit that was built, as far as the build knows.
+/// The commit that was built; `unknown` if the build script did not set it.
 pub const COMMIT: &str = match option_env!("KERF_COMMIT") {
     Some(commit) => commit,
     None => "unknown",
 };
 
-/// What marks a field's text as JSON for the layer. No text of ours starts with it.
+/// Prefix that marks a field's text as JSON for the layer. No logged text starts with it.
 const JSON_MARK: char = '\u{1}';
 
-/// A value of a field that is more than a text: `NodeClaim = %json(…)`.
+/// Wraps a value that is logged as JSON instead of as a string: `NodeClaim = %json(…)`.
 pub fn json<T: Serialize>(value: T) -> impl fmt::Display {
     Json(value)
 }
 
-/// A reference to an object without a namespace.
+/// Returns a log field that refers to a cluster-scoped object.
 pub fn reference(name: &str) -> impl fmt::Display {
     json(serde_json::json!({ "name": name }))
 }
 
-/// A reference to an object in a namespace.
+/// Returns a log field that refers to a namespaced object.
 pub fn namespaced_reference(namespace: &str, name: &str) -> impl fmt::Display {
     json(serde_json::json!({ "name": name, "namespace": namespace }))
 }
 
-/// A reference to an object by its key, `namespace/name` or a name alone.
+/// Returns a log field that refers to an object by its key, `namespace/name` or `name`.
 pub fn key_reference(key: &str) -> impl fmt::Display {
     match key.split_once('/') {
         Some((namespace, name)) => json(serde_json::json!({ "name": name, "namespace": namespace })),
@@ -63,7 +64,7 @@ pub fn key_reference(key: &str) -> impl fmt::Display {
     }
 }
 
-/// `a, b, c, d, e and 2 other(s)`.
+/// Joins at most `max` names and counts the rest: `a, b, c, d, e and 2 other(s)`.
 pub fn join_names_truncated(names: &[&str], max: usize) -> String {
     let listed = names[..names.len().min(max)].join(", ");
     match names.len().saturating_sub(max) {
@@ -76,12 +77,12 @@ struct Json<T>(T);
 
 impl<T: Serialize> fmt::Display for Json<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // What cannot be written as JSON is shown as nothing rather than as half of something.
+        // A value that cannot be serialized is logged as null rather than as incomplete JSON.
         write!(f, "{JSON_MARK}{}", serde_json::to_string(&self.0).unwrap_or_else(|_| "null".to_owned()))
     }
 }
 
-/// The span of one reconcile: every line inside says whose it is.
+/// Creates the span of one reconcile. Every line inside it names the controller and the object.
 pub(crate) fn span(controller: &'static str, kind: Option<ObjectKind>, key: &Str, reconcile_id: &str) -> Span {
     let (namespace, name) = key.split_once('/').unwrap_or(("", key));
     match kind {

@@ -1,5 +1,6 @@
-//! Prometheus metrics under Karpenter's names (spec 07 §6): dashboards and alerts read them, so names, labels and buckets are contract.
-//! Each controller counts through [`Metrics`]; series of objects vanish with their objects.
+//! Prometheus metrics under Karpenter's names (spec 07 §6). Dashboards and alerts read them, so
+//! names, labels and buckets must not change. Controllers count through [`Metrics`]. Series that
+//! describe an object disappear when the object is deleted.
 
 mod claims;
 mod conditions;
@@ -32,15 +33,15 @@ pub(crate) use state::{StateMetricsInput, text as state_text};
 use status::StatusFamilies;
 pub(crate) use status::{StatusController, StatusKind};
 
-/// Buckets of durations.
+/// Histogram buckets of most durations, in seconds.
 pub(crate) const DURATION_BUCKETS: [f64; 45] = [
     0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.25, 1.5,
     1.75, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 15.0, 20.0, 25.0, 30.0, 40.0, 50.0, 60.0, 120.0,
     150.0, 300.0, 450.0, 600.0,
 ];
-/// Buckets of calls to the provider.
+/// Histogram buckets of calls to the provider, in seconds.
 pub(crate) const CALL_BUCKETS: [f64; 11] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
-/// Buckets of a node's age: a quarter of an hour to thirty days.
+/// Histogram buckets of a node's age, in seconds: 15 minutes to 30 days.
 const LIFETIME_BUCKETS: [f64; 21] = [
     900.0,
     1800.0,
@@ -64,24 +65,24 @@ const LIFETIME_BUCKETS: [f64; 21] = [
     2_160_000.0,
     2_592_000.0,
 ];
-/// Buckets of a reconcile.
+/// Histogram buckets of reconcile times, in seconds.
 const RECONCILE_BUCKETS: [f64; 13] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0];
 
-/// `start`, then twice as much each time.
+/// Returns `count` upper bounds that begin with `start` and double each time.
 fn exponential_buckets(start: f64, count: usize) -> Vec<f64> {
     std::iter::successors(Some(start), |bound| Some(bound * 2.0)).take(count).collect()
 }
 
-/// How long pods took.
+/// Durations of pods, in seconds.
 #[derive(Debug)]
 pub struct PodDurations {
     /// From creation to ready.
     pub startup: Summary,
     /// From creation to bound.
     pub bound: Histogram,
-    /// From the first decision that it can be placed to ready.
+    /// From the first decision that the pod can be placed to ready.
     pub provisioning_startup: Histogram,
-    /// From the first decision that it can be placed to bound.
+    /// From the first decision that the pod can be placed to bound.
     pub provisioning_bound: Histogram,
 }
 
@@ -110,23 +111,25 @@ impl PodDurations {
     }
 }
 
-/// Every metric that controllers count by.
+/// All metrics that controllers write. A process has one of these.
 #[derive(Debug)]
 pub struct Metrics {
     registry: Registry,
-    /// Claims created, by reason, pool and whether `minValues` was lowered.
+    /// NodeClaims created, by reason, pool and whether `minValues` was relaxed.
     pub nodeclaims_created: Counter,
-    /// Claims whose finalizer was removed, by pool, capacity type and zone.
+    /// NodeClaims whose finalizer was removed, by pool, capacity type and zone.
     pub nodeclaims_terminated: Counter,
-    /// Claims deleted by a controller, by reason, pool, capacity type, consolidation policy and termination mode.
+    /// NodeClaims deleted by a controller, by reason, pool, capacity type, consolidation policy and
+    /// termination mode.
     pub nodeclaims_disrupted: Counter,
-    /// Reschedulable pods on claims deleted by a controller, with the same labels.
+    /// Reschedulable pods on NodeClaims deleted by a controller, with the labels of
+    /// `nodeclaims_disrupted`.
     pub pods_disruption_initiated: Counter,
-    /// Claims deleted by node repair, by condition, pool, capacity type and image.
+    /// NodeClaims deleted by node repair, by condition, pool, capacity type and image.
     pub nodeclaims_unhealthy_disrupted: Counter,
-    /// From `InstanceTerminating` to the machine being gone, by pool.
+    /// Seconds from the condition `InstanceTerminating` to the end of the instance, by pool.
     pub nodeclaims_instance_termination_duration: Histogram,
-    /// From the wish to delete a claim to its finalizer's removal, by pool.
+    /// Seconds from a NodeClaim's deletion timestamp to the removal of its finalizer, by pool.
     pub nodeclaims_termination_duration: Histogram,
     /// Nodes registered, by pool and zone.
     pub nodes_created: Counter,
@@ -134,71 +137,71 @@ pub struct Metrics {
     pub nodes_terminated: Counter,
     /// Nodes fully drained, by pool.
     pub nodes_drained: Counter,
-    /// From the wish to delete a node to its finalizer's removal, by pool.
+    /// Seconds from a node's deletion timestamp to the removal of its finalizer, by pool.
     pub nodes_termination_duration: Summary,
-    /// Age of nodes at their end, by pool.
+    /// Age of nodes when their finalizer is removed, in seconds, by pool.
     pub nodes_lifetime_duration: Histogram,
-    /// Eviction calls, by the code that came back.
+    /// Eviction requests, by the status code of the response.
     pub pods_eviction_requests: Counter,
     /// Pods evicted or deleted in drains, by reason.
     pub pods_drained: Counter,
-    /// Whether the state in memory covers the API server.
+    /// 1 if cluster state covers the API server, else 0.
     pub cluster_state_synced: Gauge,
-    /// For how long it has not.
+    /// Seconds for which cluster state has not been synced; 0 if it is.
     pub cluster_state_unsynced_time: Gauge,
-    /// From first seeing a pod to the first decision on it.
+    /// Seconds from first seeing a pending pod to the first decision on it.
     pub pods_scheduling_decision_duration: Histogram,
-    /// How long pods took.
+    /// Durations of pods from creation or decision to bound or ready.
     pub pod_durations: PodDurations,
-    /// The pods that are on their way.
+    /// The timelines of pods that are not ready yet.
     pub pod_times: PodTimes,
-    /// What a pool's claims cost an hour.
+    /// Hourly cost of a pool's NodeClaims in dollars, by pool.
     pub nodepools_cost: Gauge,
-    /// Times that this could not be found out, by pool.
+    /// Failures to determine a pool's cost, by pool.
     pub nodepools_cost_tracker_errors: Counter,
-    /// The controllers' queues.
+    /// Metrics of the controllers' work queues.
     pub queues: QueueMetrics,
     /// Requests to the API server, by code and method.
     pub client_requests: Counter,
-    /// Time of requests to the API server, by verb, group, version, kind and subresource.
+    /// Seconds of requests to the API server, by verb, group, version, kind and subresource.
     pub client_request_duration: Histogram,
-    /// Simulations.
+    /// Metrics of scheduling simulations.
     pub scheduler: SchedulerMetrics,
-    /// Calls to the provider, by controller, method and provider.
+    /// Seconds of calls to the provider, by controller, method and provider.
     pub cloudprovider_duration: Histogram,
     /// Failed calls to the provider, by controller, method, provider and error.
     pub cloudprovider_errors: Counter,
-    /// What the provider sells.
+    /// The offerings of the provider: availability and price.
     pub offerings: OfferingMetrics,
     /// Reconciles, by controller and result.
     pub reconcile_total: Counter,
     /// Failed reconciles, by controller.
     pub reconcile_errors: Counter,
-    /// Reconciles that failed for good, by controller. There are none: what fails is tried again.
+    /// Reconciles that failed for good, by controller. Always zero: failed reconciles are retried.
     terminal_reconcile_errors: Counter,
-    /// Reconciles that took too long, by controller. There are none: every wait has its own end.
+    /// Reconciles that timed out, by controller. Always zero: every request has its own timeout.
     reconcile_timeouts: Counter,
     /// Reconciles that panicked, by controller.
     pub reconcile_panics: Counter,
-    /// Time of reconciles, by controller.
+    /// Seconds per reconcile, by controller.
     pub reconcile_time: Histogram,
-    /// Width of controllers.
+    /// Number of workers, by controller.
     pub max_concurrent_reconciles: Gauge,
-    /// Reconciles that run, by controller.
+    /// Running reconciles, by controller.
     pub active_workers: Gauge,
-    /// Whether this process leads, by lease.
+    /// 1 if this process is the leader, else 0, by lease.
     pub leader_election_master_status: Gauge,
-    /// Renewals of the lease that had to look first, by lease.
+    /// Lease renewals that had to read the Lease first, by lease.
     pub leader_election_slowpath: Counter,
-    /// Voluntary disruption.
+    /// Metrics of voluntary disruption.
     pub disruption: DisruptionMetrics,
-    /// Conditions, under the names that all kinds share.
+    /// Condition metrics under the deprecated names that all kinds share.
     deprecated_status: StatusFamilies,
 }
 
 impl Metrics {
-    /// All metrics, none of them with a series yet but the build's.
-    #[expect(clippy::new_without_default, reason = "a process has one of these, made on purpose")]
+    /// Creates and registers all metrics. Only `karpenter_build_info` has a series at first.
+    #[expect(clippy::new_without_default, reason = "a process creates its metrics once, explicitly")]
     pub fn new() -> Self {
         let r = Registry::default();
         let disrupted = ["reason", "nodepool", "capacity_type", "consolidation_policy", "termination_mode"];
@@ -276,7 +279,7 @@ impl Metrics {
             ),
             pods_scheduling_decision_duration: r.histogram(
                 "karpenter_pods_scheduling_decision_duration_seconds",
-                "The time from first seeing a pod to the first decision on it.",
+                "The time from first seeing a pod to the first scheduling decision for it.",
                 &[],
                 &DURATION_BUCKETS,
             ),
@@ -284,7 +287,7 @@ impl Metrics {
             pod_times: PodTimes::default(),
             nodepools_cost: r.gauge(
                 "karpenter_nodepools_cost_total",
-                "The total cost of the nodepool's nodes, in dollars an hour.",
+                "The total cost of the nodepool's nodes, in dollars per hour.",
                 &["nodepool"],
             ),
             nodepools_cost_tracker_errors: r.counter(
@@ -385,12 +388,13 @@ impl Metrics {
         metrics
     }
 
-    /// Where a part of the program that has metrics of its own registers them.
+    /// Returns the registry, in which other parts of the program register metrics of their own.
     pub fn registry(&self) -> &Registry {
         &self.registry
     }
 
-    /// A controller starts: its series are there from now on, most of them at zero.
+    /// Creates the series of a controller when it starts. All but the number of workers begin at
+    /// zero.
     pub(crate) fn init_controller_series(&self, name: &'static str, workers: usize) {
         self.max_concurrent_reconciles.set(&[name], workers as f64);
         self.active_workers.set(&[name], 0.0);
@@ -403,7 +407,7 @@ impl Metrics {
         }
     }
 
-    /// All metrics as text, the process's own included.
+    /// Returns all metrics in the text format, with those of the process itself.
     pub fn text(&self, now: Timestamp) -> String {
         self.queues.refresh();
         self.scheduler.refresh(now);

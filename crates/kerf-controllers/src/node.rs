@@ -1,4 +1,4 @@
-//! The controllers of Nodes.
+//! Controllers that reconcile Nodes: repair, label hydration and termination.
 
 pub(crate) mod health;
 pub(crate) mod hydration;

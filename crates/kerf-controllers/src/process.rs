@@ -1,7 +1,8 @@
-//! The process around the controllers: watches always run, so that a standby's picture is whole when its turn comes; controllers run while the
-//! lease is held.
-//! Invariants: no controller runs before every list has been told, for half a picture looks like a cluster in which things are
-//! missing; none runs without the lease; dropping the future of [`run`] drops everything, as a kill would.
+//! The process that runs the controllers. Watches always run, so that the cluster state of a
+//! standby is synced when it becomes leader. Controllers run only while the lease is held.
+//! Invariants: no controller runs before every watched kind is listed, because with incomplete
+//! state existing objects look missing. No controller runs without the lease. Dropping the future
+//! of [`run`] stops everything, as a kill would.
 
 mod probes;
 pub(crate) mod reconcile;
@@ -25,61 +26,63 @@ use crate::controllers::Controllers;
 use crate::metrics::MeteredProvider;
 use crate::recorder::Recorder;
 
-/// How long running reconciles may take once the end has been asked for.
+/// Time that running reconciles get to finish after shutdown was requested.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// What the process around the controllers does.
+/// Settings of the process: endpoints and leader election.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProcessSettings {
     /// The address on which metrics and probes are served.
     pub address: IpAddr,
-    /// Where metrics are served; none serves none.
+    /// Port for metrics. `None` serves no metrics.
     pub metrics_port: Option<u16>,
-    /// Where probes are answered; none answers none.
+    /// Port for health probes. `None` serves no probes.
     pub health_probe_port: Option<u16>,
-    /// The lease to hold before anything is written; none runs without.
+    /// The lease to hold before controllers run. `None` runs them without a lease.
     pub leader_election: Option<LeaderElection>,
 }
 
 impl Default for ProcessSettings {
-    /// Nothing is served and no lease is held.
+    /// Serves nothing and uses no lease.
     fn default() -> Self {
         let address = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
         Self { address, metrics_port: None, health_probe_port: None, leader_election: None }
     }
 }
 
-/// Which lease, and who we are.
+/// The Lease to hold and the identity of this process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeaderElection {
     /// Name of the Lease.
     pub name: String,
-    /// Its namespace.
+    /// Namespace of the Lease.
     pub namespace: String,
-    /// Who we are; different for every process.
+    /// Identity of this process in the Lease; unique per process.
     pub identity: String,
 }
 
-/// Why the process ended by itself.
+/// The cause for which the process stopped by itself.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// The lease was lost; somebody else works now.
+    /// The lease was lost; another process may be the leader now.
     #[error(transparent)]
     Lease(#[from] LeaseLost),
     /// A port could not be opened.
     #[error("cannot listen on port {port}: {cause}")]
     Listen {
-        /// Which one.
+        /// The port, as in the settings.
         port: u16,
-        /// Why not.
+        /// The error of the operating system.
         cause: std::io::Error,
     },
 }
 
-/// Runs all controllers until the end is asked for, which is well, or something makes it impossible to go on, which is not.
+/// Runs all controllers until shutdown is requested. Fails if the lease is lost or a port cannot be
+/// opened.
 ///
-/// `lease_client` is used for the lease alone, so that what the controllers do never costs it. Events that controllers publish are written
-/// through `recorder`, if they are to be written at all. Only requests of clients that were [`measured`] are counted.
+/// `lease_client` is used for the lease only, so that requests of controllers never delay a
+/// renewal. `recorder` writes the Events that controllers publish; with `None` they are not
+/// written. Only requests of clients that come from [`metered_client`] are counted.
 pub async fn run(
     ctx: Context,
     settings: &ProcessSettings,
@@ -97,7 +100,7 @@ pub async fn run(
     let controllers = Controllers::new(ctx.clone());
     let (watches, feed) = controllers.watches(ctx.settings.seed);
 
-    // Dropping the set ends what it holds.
+    // Dropping the set aborts its tasks.
     let mut background = JoinSet::new();
     background.spawn(feed);
     background.spawn(version::poll_version(ctx.client.clone()));
@@ -121,13 +124,13 @@ pub async fn run(
         Lease::new(lease_client, settings, ctx.clock)
             .with_slow_path_callback(move || metrics.leader_election_slowpath.inc(&[&name]))
     });
-    // Who holds no lease is master of none.
-    let leads = |does: f64| {
+    // Without a lease there is no such metric.
+    let set_leader_status = |value: f64| {
         if let Some(election) = &settings.leader_election {
-            ctx.metrics.leader_election_master_status.set(&[&election.name], does);
+            ctx.metrics.leader_election_master_status.set(&[&election.name], value);
         }
     };
-    leads(0.0);
+    set_leader_status(0.0);
     if let Some(lease) = &mut lease {
         tokio::select! {
             biased;
@@ -135,9 +138,9 @@ pub async fn run(
             () = lease.acquire() => info!("successfully acquired lease"),
         }
     }
-    leads(1.0);
+    set_leader_status(1.0);
     let outcome = {
-        let held = async {
+        let lease_lost = async {
             match &mut lease {
                 Some(lease) => lease.renew_until_lost().await,
                 None => std::future::pending().await,
@@ -145,14 +148,14 @@ pub async fn run(
         };
         tokio::select! {
             biased;
-            lost = held => {
+            lost = lease_lost => {
                 error!(error = %lost, "leader election lost");
                 Err(RunError::Lease(lost))
             }
             () = run_as_leader(&controllers, watches, stop) => Ok(()),
         }
     };
-    leads(0.0);
+    set_leader_status(0.0);
     if outcome.is_ok()
         && let Some(lease) = &mut lease
     {
@@ -161,7 +164,7 @@ pub async fn run(
     outcome
 }
 
-/// A default spread constraint as it was configured.
+/// Returns a default spread constraint as JSON, for the log.
 fn spread_constraint_json(constraint: &TopologySpreadConstraint) -> Value {
     let policy = |policy: Option<NodeInclusionPolicy>| policy.map(|policy| format!("{policy:?}"));
     let fields = [
@@ -175,7 +178,7 @@ fn spread_constraint_json(constraint: &TopologySpreadConstraint) -> Value {
     fields.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
 }
 
-/// What a leader does: waits for the picture to be whole, then works until the end is asked for.
+/// Runs the controllers once all watches are synced, until shutdown is requested.
 async fn run_as_leader(controllers: &Arc<Controllers>, watches: Vec<WatchHandle>, mut stop: ShutdownSignal) {
     for mut watch in watches {
         tokio::select! {
@@ -184,11 +187,11 @@ async fn run_as_leader(controllers: &Arc<Controllers>, watches: Vec<WatchHandle>
             () = watch.wait_until_synced() => {}
         }
     }
-    let mut working = JoinSet::new();
-    let (all, until) = (controllers.clone(), stop.clone());
-    working.spawn(async move { all.run(until).await });
+    let mut tasks = JoinSet::new();
+    let (controllers, shutdown) = (controllers.clone(), stop.clone());
+    tasks.spawn(async move { controllers.run(shutdown).await });
     stop.requested().await;
-    if tokio::time::timeout(SHUTDOWN_TIMEOUT, working.join_next()).await.is_err() {
+    if tokio::time::timeout(SHUTDOWN_TIMEOUT, tasks.join_next()).await.is_err() {
         info!("stopping although some reconciles are still running");
     }
 }

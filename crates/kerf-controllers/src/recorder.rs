@@ -1,5 +1,7 @@
-//! Writes Kubernetes events: drops what was said before (spec 07 §8.1), counts or combines what repeats (spec 07 §5).
-//! Invariants: publishing never waits and never fails; memory does not grow with the number of events; no log line is written for one.
+//! Writes Kubernetes Events. Drops duplicates (spec 07 §8.1), and counts or combines repeated
+//! Events (spec 07 §5).
+//! Invariants: publishing never waits and never fails. Memory does not grow with the number of
+//! Events. Writing an Event logs nothing.
 
 mod correlate;
 #[cfg(test)]
@@ -19,17 +21,19 @@ use tokio::sync::mpsc;
 use crate::events::{Event, EventType, Publish};
 use correlate::{Correlated, Correlator};
 
-/// Events that wait to be written; more are lost, as it is only people who miss them.
+/// The largest number of Events waiting to be written. Further Events are lost: no controller
+/// depends on them.
 const QUEUED_EVENTS_MAX: usize = 1000;
-/// De-duplication keys that are kept before old ones are looked for the first time.
+/// Number of de-duplication keys at which expired ones are first removed.
 const DEDUPE_KEYS_MIN: usize = 4096;
-/// Events that come in crowds: so many a second on average, so many at once, for all objects together.
+/// Average number of rate-limited Events per second, for all objects together.
 const RATE_LIMIT_PER_SECOND: f64 = 5.0;
+/// Number of rate-limited Events that may be published at once.
 const RATE_LIMIT_BURST: f64 = 10.0;
-/// Who says it.
+/// Source and reporting component of all Events.
 const COMPONENT: &str = "karpenter";
 
-/// Publishes events, once somebody polls `Recorder::run`.
+/// Queues published Events. They are written while `Recorder::run` is polled.
 pub struct Recorder {
     clock: Clock,
     dedupe: Mutex<DedupeState>,
@@ -43,57 +47,57 @@ impl std::fmt::Debug for Recorder {
     }
 }
 
-/// What has been said lately.
+/// State of de-duplication and rate limiting.
 #[derive(Debug)]
 struct DedupeState {
-    /// Until when a key is not repeated.
+    /// De-duplication key to the time until which an equal Event is dropped.
     suppressed_until: BTreeMap<String, Timestamp>,
-    /// How many keys there are when old ones are looked for: twice as many as were left the last time, so that a key costs its share of one
-    /// look, however many there are.
+    /// Number of keys at which expired ones are removed next: twice as many as were left the last
+    /// time, so that the cost per key is constant on average.
     cleanup_at_len: usize,
-    /// Events of crowds that may still be told, and as of when.
+    /// Tokens left for rate-limited Events, and the time of that count.
     rate_limit_tokens: (f64, Timestamp),
 }
 
 impl Recorder {
-    /// A recorder that writes through `client`.
+    /// Creates a recorder that writes through `client`. `seed` determines the names of the Events.
     pub fn new(client: kube::Client, clock: Clock, seed: u64) -> Self {
-        let (waiting, received) = mpsc::channel(QUEUED_EVENTS_MAX);
-        let said = DedupeState {
+        let (queue, received) = mpsc::channel(QUEUED_EVENTS_MAX);
+        let dedupe = DedupeState {
             suppressed_until: BTreeMap::new(),
             cleanup_at_len: DEDUPE_KEYS_MIN,
             rate_limit_tokens: (RATE_LIMIT_BURST, clock.now()),
         };
-        let chance = Rng::new(seed).fork("events");
-        let writer = EventWriter { client, clock, received, correlator: Correlator::default(), rng: chance };
-        Self { clock, dedupe: Mutex::new(said), queue: waiting, writer: Mutex::new(Some(writer)) }
+        let rng = Rng::new(seed).fork("events");
+        let writer = EventWriter { client, clock, received, correlator: Correlator::default(), rng };
+        Self { clock, dedupe: Mutex::new(dedupe), queue, writer: Mutex::new(Some(writer)) }
     }
 
     fn admit(&self, event: &Event) -> bool {
         let now = self.clock.now();
-        let mut said = self.dedupe.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut dedupe = self.dedupe.lock().unwrap_or_else(PoisonError::into_inner);
         if !event.dedupe_values.is_empty() {
             let key = format!("{}-{}", event.reason.to_lowercase(), event.dedupe_values.join("-"));
-            if said.suppressed_until.get(&key).is_some_and(|until| now < *until) {
+            if dedupe.suppressed_until.get(&key).is_some_and(|until| now < *until) {
                 return false;
             }
-            if said.suppressed_until.len() >= said.cleanup_at_len {
-                said.suppressed_until.retain(|_, until| now < *until);
-                said.cleanup_at_len = DEDUPE_KEYS_MIN.max(said.suppressed_until.len() * 2);
+            if dedupe.suppressed_until.len() >= dedupe.cleanup_at_len {
+                dedupe.suppressed_until.retain(|_, until| now < *until);
+                dedupe.cleanup_at_len = DEDUPE_KEYS_MIN.max(dedupe.suppressed_until.len() * 2);
             }
-            said.suppressed_until.insert(key, now.saturating_add(event.dedupe_timeout).unwrap_or(Timestamp::MAX));
+            dedupe.suppressed_until.insert(key, now.saturating_add(event.dedupe_timeout).unwrap_or(Timestamp::MAX));
         }
         if !event.is_rate_limited {
             return true;
         }
-        let (left, since) = said.rate_limit_tokens;
+        let (left, since) = dedupe.rate_limit_tokens;
         let filled = (left + now.duration_since(since).as_secs_f64() * RATE_LIMIT_PER_SECOND).min(RATE_LIMIT_BURST);
         let is_allowed = filled >= 1.0;
-        said.rate_limit_tokens = (if is_allowed { filled - 1.0 } else { filled }, now);
+        dedupe.rate_limit_tokens = (if is_allowed { filled - 1.0 } else { filled }, now);
         is_allowed
     }
 
-    /// Writes what is published, for as long as it is polled. Only the first call does anything.
+    /// Writes queued Events while polled. Never returns. Only the first call writes anything.
     pub(crate) async fn run(&self) {
         let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(mut writer) = writer {
@@ -108,7 +112,7 @@ impl Recorder {
 impl Publish for Recorder {
     fn publish(&self, event: Event) {
         if self.admit(&event) {
-            // A full queue loses events; see WAITING_MAX.
+            // A full queue drops the Event; see `QUEUED_EVENTS_MAX`.
             let _ = self.queue.try_send(event);
         }
     }
@@ -134,7 +138,7 @@ impl EventWriter {
             Correlated::Repeat { name, message, count } => {
                 let patch = json!({"count": count, "lastTimestamp": Time(now), "message": message});
                 let (api, params, patch) = (self.api(&event), PatchParams::default(), Patch::Merge(patch));
-                // Whatever else went wrong, the next one counts on.
+                // Other errors are ignored: the next repetition writes the count again.
                 if let Err(ApiError::NotFound) = with_retries(|| api.patch(&name, &params, &patch)).await {
                     let created = self.create(&event, &message, count, now).await;
                     self.correlator.record_written(&event, &message, created, now);
@@ -147,10 +151,10 @@ impl EventWriter {
         Api::namespaced(self.client.clone(), namespace(event))
     }
 
-    /// Creates the object; its name, if that worked.
+    /// Creates the Event object. Returns its name, or `None` if the request failed.
     async fn create(&mut self, event: &Event, message: &str, count: i32, now: Timestamp) -> Option<String> {
-        let about = event.involved_object.name.as_deref().unwrap_or_default();
-        let name = format!("{about}.{:016x}", self.rng.next_u64());
+        let object_name = event.involved_object.name.as_deref().unwrap_or_default();
+        let name = format!("{object_name}.{:016x}", self.rng.next_u64());
         let object = core::Event {
             metadata: ObjectMeta {
                 name: Some(name.clone()),
@@ -173,13 +177,13 @@ impl EventWriter {
     }
 }
 
-/// Where an event lives: with its object, or in `default`.
+/// Returns the namespace of the involved object, or `default` for a cluster-scoped object.
 fn namespace(event: &Event) -> &str {
     event.involved_object.namespace.as_deref().filter(|namespace| !namespace.is_empty()).unwrap_or("default")
 }
 
-fn event_type_name(severity: EventType) -> &'static str {
-    match severity {
+fn event_type_name(event_type: EventType) -> &'static str {
+    match event_type {
         EventType::Normal => "Normal",
         EventType::Warning => "Warning",
     }

@@ -25,7 +25,7 @@ const NODE_COUNTS: [usize; 4] = [625, 1_250, 2_500, 5_000];
 fn main() {
     let filter = std::env::args().skip(1).find(|a| !a.starts_with('-'));
     let is_selected = |name: &str| filter.as_deref().is_none_or(|f| name.contains(f));
-    println!("{:<64} {:>6} {:>7} {:>11} {:>11}", "work", "nodes", "pods", "prepare", "a question");
+    println!("{:<64} {:>6} {:>7} {:>11} {:>11}", "work", "nodes", "pods", "prepare", "simulation");
     for (kind, shape) in [
         ("plain", ClusterShape { pools: 1, has_zone_spread: false, is_full: false }),
         ("full nodes", ClusterShape { pools: 1, has_zone_spread: false, is_full: true }),
@@ -100,7 +100,7 @@ fn memory(nodes: usize) {
         solver.solve_without_nodes(std::slice::from_ref(&node.metadata.name));
     }
     println!(
-        "memory of {nodes} nodes and {} pods: {:.0} MiB, {:.0} MiB after asking about every node",
+        "memory of {nodes} nodes and {} pods: {:.0} MiB, {:.0} MiB after simulating the removal of each node",
         input.pods.len(),
         built - before,
         resident_memory_mib() - before
@@ -126,9 +126,9 @@ fn plan(kind: &str, nodes: usize, shape: ClusterShape, passes: Passes) {
     }
     let stats = &plan.stats;
     let is_whole = plan.commands.is_empty() || passes == Passes::All;
-    assert!(!is_whole || stats.candidates == stats.candidates_evaluated, "every candidate is looked at");
+    assert!(!is_whole || stats.candidates == stats.candidates_evaluated, "every candidate is evaluated");
     println!(
-        "{:<64} {:>6} {:>7} {:>9.1}ms, {} questions, {} passes, {} commands",
+        "{:<64} {:>6} {:>7} {:>9.1}ms, {} simulations, {} passes, {} commands",
         format!("all candidates, all methods: {kind}"),
         input.nodes.len(),
         input.pods.len(),
@@ -153,14 +153,14 @@ fn bench_removal(kind: &str, nodes: usize, shape: ClusterShape) {
             let start = Stopwatch::start();
             let solution = solver.solve_without_nodes(&name);
             let time = start.seconds();
-            assert!(solution.unplaced.is_empty(), "every pod has a place");
+            assert!(solution.unplaced.is_empty(), "every pod is placed");
             if round == 1 {
                 total += time;
                 count += 1;
             }
         }
     }
-    print_line(&format!("what if a node went: {kind}"), &input, prepare, total / f64::from(count));
+    print_line(&format!("removal of one node: {kind}"), &input, prepare, total / f64::from(count));
 }
 
 /// Measures one more pending pod of a new pod class.
@@ -175,9 +175,11 @@ fn one_more_pod(nodes: usize) {
         more.metadata.labels = [(Str::from("app"), Str::from(format!("more-{i}")))].into_iter().collect();
         more.spec.topology_spread_constraints.push(zone_spread(&format!("more-{i}")));
         let start = Stopwatch::start();
-        let solution = solver.solve_with_pending(&[more]);
+        solver.update_pod(&more);
+        let solution = solver.solve();
+        solver.remove_pod(&more.namespaced_name());
         let time = start.seconds();
-        assert_eq!(solution.claims.len(), 1, "the pod needs a machine");
+        assert_eq!(solution.claims.len(), 1, "the pod needs a new node");
         total += time;
     }
     print_line("one more pending pod, searched", &input, prepare, total / 50.0);

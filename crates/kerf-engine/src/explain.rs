@@ -1,11 +1,11 @@
-//! Reasons why pods stay pending: a stable code and a sentence, computed on demand only. Also the
-//! funnel, which shows how many instance types each rule leaves for one pod.
+//! Reasons why pods stay pending: a stable code and a sentence, computed on demand only.
 
+// No command shows the funnel yet, so only its tests compile it.
+#[cfg(test)]
 mod funnel;
 mod pool_rejection;
 mod reason;
 
-pub use funnel::{Funnel, FunnelRule, FunnelStep, PoolFunnel, funnel};
 pub use reason::{PlacementRule, PoolRejection, Reason};
 
 use rustc_hash::FxHashMap;

@@ -12,7 +12,6 @@
 //! - [`disrupt()`] plans the removal and replacement of nodes: an [`Input`] and
 //!   [`DisruptionSettings`] in, a [`DisruptionPlan`] out. Controllers call [`next_commands`] and
 //!   [`validate_all`].
-//! - [`funnel()`] shows which rule excludes which instance types for one pod.
 
 mod bits;
 pub mod catalogue;
@@ -41,7 +40,7 @@ pub use disrupt::{
     consolidatable, consolidation_deferred_until, disrupt, drift_reason, eviction_cost, expires_at, is_large_wave,
     must_verify_type, next_commands, validate, validate_all, with_commands_done,
 };
-pub use explain::{Funnel, FunnelRule, FunnelStep, PlacementRule, PoolFunnel, PoolRejection, Reason, funnel};
+pub use explain::{PlacementRule, PoolRejection, Reason};
 pub use pod::relax::Relaxation;
 pub use pod::requests::{pod_limits, pod_requests};
 pub use price::Price;
@@ -58,6 +57,6 @@ use it::fixture;
 #[cfg(test)]
 #[path = "../tests/it"]
 mod it {
-    #[allow(dead_code, unused_imports, clippy::unwrap_used, reason = "a fixture that two test suites share")]
+    #[allow(dead_code, unused_imports, reason = "a fixture that two test suites share")]
     pub(crate) mod fixture;
 }

@@ -27,8 +27,8 @@
 //!
 //! - `problem`, `class`, `template`, `compile`: the fixed part and how it is built.
 //! - `state`, `free_capacity`, `limits`: the part that changes, with its undo log.
-//! - `pass`, `place_node`, `place_claim`, `narrow_claim`, `claim`, `commit_claim`, `min_values`: one
-//!   pass.
+//! - `pass`, `place_node`, `place_claim`, `narrow_claim`, `claim`, `commit_claim`, `min_values`:
+//!   one pass.
 //! - `recount`, `colocated`, `pin`: corrections within a pass that Karpenter does not make.
 //! - `search`, `price_bound`, `spread_violations`, `host_affinity`: further passes and their
 //!   ranking.

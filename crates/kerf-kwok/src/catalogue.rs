@@ -76,7 +76,7 @@ impl CatalogueReader {
         // Read every field before returning, so that all problems are reported.
         let name = self.text(path, fields, "name");
         if let Some(name) = name.as_ref().filter(|name| !self.names.insert((*name).clone())) {
-            self.add_problem(&format!("{path}.name"), format!("instance type {name:?} is there twice"));
+            self.add_problem(&format!("{path}.name"), format!("another instance type has the name {name:?} too"));
         }
         let arch = self.text(path, fields, "architecture");
         let systems = self.texts(path, fields, "operatingSystems");
@@ -108,10 +108,7 @@ impl CatalogueReader {
             Some(_) => None,
         };
         if price.is_none() {
-            self.add_problem(
-                &format!("{path}.Price"),
-                "expected a number of dollars an hour that is not negative".into(),
-            );
+            self.add_problem(&format!("{path}.Price"), "expected a price in dollars per hour, 0 or more".into());
         }
         let available = match field_ignoring_case(fields, "Available") {
             None | Some(Value::Null) => true,
@@ -126,7 +123,7 @@ impl CatalogueReader {
             Some(value) => value.as_i64().and_then(|n| i32::try_from(n).ok()).unwrap_or_else(|| {
                 self.add_problem(
                     &format!("{path}.ReservationCapacity"),
-                    format!("expected a whole number, found {value}"),
+                    format!("expected a 32-bit integer, found {value}"),
                 );
                 0
             }),
@@ -203,7 +200,7 @@ impl CatalogueReader {
         match field_ignoring_case(fields, key) {
             Some(Value::String(text)) if !text.is_empty() => Some(text.clone()),
             _ => {
-                self.add_problem(&format!("{path}.{key}"), "expected a text".into());
+                self.add_problem(&format!("{path}.{key}"), "expected a string that is not empty".into());
                 None
             }
         }
@@ -216,7 +213,7 @@ impl CatalogueReader {
             }
             None | Some(Value::Null) => Vec::new(),
             Some(other) => {
-                self.add_problem(&format!("{path}.{key}"), format!("expected a list of texts, found {other}"));
+                self.add_problem(&format!("{path}.{key}"), format!("expected a list of strings, found {other}"));
                 Vec::new()
             }
         }
@@ -353,7 +350,6 @@ fn built_in_type(cpus: i64, ratio: i64, family: &str, system: &str, arch: &str) 
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, reason = "a failing test may panic")]
     use super::*;
 
     #[test]
@@ -434,7 +430,7 @@ mod tests {
         let problems = parse_catalogue(&text).unwrap_err();
         let all: Vec<String> = problems.iter().map(ToString::to_string).collect();
         assert!(all.iter().any(|p| p.starts_with("[0].offerings[0].Price")), "{all:?}");
-        assert!(all.iter().any(|p| p.contains("\"a\" is there twice")), "{all:?}");
+        assert!(all.iter().any(|p| p.contains("the name \"a\" too")), "{all:?}");
         assert!(all.iter().any(|p| p.starts_with("[2].architecture")), "{all:?}");
     }
 }

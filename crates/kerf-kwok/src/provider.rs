@@ -105,7 +105,7 @@ impl Kwok {
     async fn launch(&self, claim: &NodeClaim) -> Result<Instance, CreateError> {
         let failure = match self.create_instance(claim).await {
             Ok(Some(instance)) => return Ok(instance),
-            Ok(None) => CreateError::Other("the node came and went".into()),
+            Ok(None) => CreateError::Other("the Node of the claim already existed and was then deleted".into()),
             Err(failure) => failure,
         };
         let existing = self.nodes().get_opt(&node::node_name(claim)).await;
@@ -245,11 +245,8 @@ impl Kwok {
                 }
             }
         }
-        let message = if messages.is_empty() {
-            "no offering can be had that is compatible".to_owned()
-        } else {
-            messages.join("; ")
-        };
+        let message =
+            if messages.is_empty() { "no compatible offering is available".to_owned() } else { messages.join("; ") };
         Err(CreateError::InsufficientCapacity(message.into()))
     }
 
@@ -280,11 +277,11 @@ impl Kwok {
     async fn lookup(&self, provider_id: &str) -> Result<Node, InstanceError> {
         let Some(node_name) = provider_id.strip_prefix(PROVIDER_ID_PREFIX).filter(|node_name| !node_name.is_empty())
         else {
-            return Err(not_found("no provider ID of a simulated machine"));
+            return Err(not_found("not a provider ID of a simulated instance"));
         };
         match self.nodes().get_opt(node_name).await {
             Ok(Some(node)) if node.metadata.deletion_timestamp.is_none() => Ok(node),
-            Ok(_) => Err(not_found("no such node")),
+            Ok(_) => Err(not_found("no Node has this provider ID")),
             Err(error) => Err(InstanceError::Other(error_text(&error))),
         }
     }

@@ -1,11 +1,14 @@
-//! Random clusters from which nodes could go: what must hold of every plan, and Kerf against Karpenter.
+//! Random clusters from which nodes could be removed: checks the properties of Kerf's plans and
+//! compares them with Karpenter's.
 //!
 //! ```text
-//! make properties differential                                # as part of the long runs
-//! cargo run --release -p kerf-referee --example clusters -- properties target/release/kerf 1000 [first seed]
-//! cargo run --release -p kerf-referee --example clusters -- differential "$(hack/oracle/build.sh)" target/release/kerf 500 [first seed]
-//! cargo run --release -p kerf-referee --example clusters -- record "$(hack/oracle/build.sh)" 50 crates/kerf/tests/recorded/clusters.json
-//! cargo run --release -p kerf-referee --example clusters -- write 17 /tmp/cluster-17       # manifests.json, types.json
+//! make properties differential            # as part of the long runs
+//! run="cargo run --release -p kerf-referee --example clusters --"
+//! oracle="$(hack/oracle/build.sh)"
+//! $run properties target/release/kerf 1000 [first seed]
+//! $run differential "$oracle" target/release/kerf 500 [first seed]
+//! $run record "$oracle" 50 crates/kerf/tests/recorded/clusters.json
+//! $run write 17 /tmp/cluster-17           # manifests.json, types.json
 //! ```
 
 use std::collections::BTreeMap;
@@ -20,7 +23,7 @@ use kerf_referee::generator::disruption_cluster;
 use kerf_referee::program::KerfProgram;
 use kerf_referee::properties::check_cluster_properties;
 
-/// How often Karpenter is asked about each cluster.
+/// Number of Karpenter's runs for each cluster.
 const KARPENTER_RUNS: usize = 3;
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -33,11 +36,11 @@ fn main() -> Result<(), Box<dyn Error>> {
         ["differential", oracle, kerf, number, first] => differential(oracle, kerf, number.parse()?, first.parse()?),
         ["record", oracle, number, file] => record(oracle, number.parse()?, file),
         ["write", seed, folder] => write(seed.parse()?, Path::new(folder)),
-        _ => Err("usage: clusters properties|differential|record|write ... (see the head of the file)".into()),
+        _ => Err("usage: clusters properties|differential|record|write ... (the head of examples/clusters.rs lists the arguments)".into()),
     }
 }
 
-/// Does something for each seed, on all cores.
+/// Calls `work` for each seed, on all cores. Returns the results in the order of seeds.
 fn map_seeds_in_parallel<T: Send>(
     number: u64,
     first: u64,
@@ -64,38 +67,42 @@ fn map_seeds_in_parallel<T: Send>(
 
 fn properties(kerf: &str, number: u64, first: u64) -> Result<(), Box<dyn Error>> {
     let kerf = KerfProgram::new(PathBuf::from(kerf), std::env::temp_dir());
-    let trials = map_seeds_in_parallel(number, first, &|seed| {
+    let results = map_seeds_in_parallel(number, first, &|seed| {
         check_cluster_properties(&disruption_cluster(seed), &|manifests, types| kerf.plan_json(manifests, types))
     })?;
     let mut out = std::io::stdout().lock();
     let mut reasons: BTreeMap<&str, usize> = BTreeMap::new();
-    for trial in &trials {
-        trial.violations.iter().try_for_each(|fault| writeln!(out, "cluster {}: {fault}", trial.seed))?;
-        trial.reasons.iter().for_each(|reason| *reasons.entry(reason).or_default() += 1);
+    for result in &results {
+        result.violations.iter().try_for_each(|violation| writeln!(out, "cluster {}: {violation}", result.seed))?;
+        result.reasons.iter().for_each(|reason| *reasons.entry(reason).or_default() += 1);
     }
-    let faulty = trials.iter().filter(|trial| !trial.violations.is_empty()).count();
-    let unfinished = trials.iter().filter(|trial| trial.is_unfinished).count();
+    let failed = results.iter().filter(|result| !result.violations.is_empty()).count();
+    let unfinished = results.iter().filter(|result| result.is_unfinished).count();
     writeln!(
         out,
-        "{} clusters, {faulty} with faults; commands: {reasons:?}; in {unfinished} a machine could go in turn",
-        trials.len()
+        "{} clusters, {failed} with violations; commands: {reasons:?}; in {unfinished} a launched node could be removed again",
+        results.len()
     )?;
-    if faulty == 0 { Ok(()) } else { Err("some property does not hold".into()) }
+    if failed == 0 { Ok(()) } else { Err("a property does not hold for some cluster; see the violations above".into()) }
 }
 
 fn differential(oracle: &str, kerf: &str, number: u64, first: u64) -> Result<(), Box<dyn Error>> {
     let oracle = Oracle { program: PathBuf::from(oracle), scratch: std::env::temp_dir() };
     let kerf = KerfProgram::new(PathBuf::from(kerf), std::env::temp_dir());
-    let ask = |manifests: &str, types: &str| kerf.plan_json(manifests, types);
+    let plan = |manifests: &str, types: &str| kerf.plan_json(manifests, types);
     let compared = map_seeds_in_parallel(number, first, &|seed| {
-        let theirs =
+        let recorded =
             oracle.record_cluster(&disruption_cluster(seed), KARPENTER_RUNS).map_err(|error| error.to_string())?;
-        Ok::<_, String>(compare_cluster(&ask, &theirs))
+        Ok::<_, String>(compare_cluster(&plan, &recorded))
     })?;
     let comparisons = compared.into_iter().collect::<Result<Vec<_>, _>>()?;
     let report = ClusterReport { comparisons };
     write!(std::io::stdout(), "{report}")?;
-    if report.is_clean() { Ok(()) } else { Err("Kerf does worse somewhere".into()) }
+    if report.is_clean() {
+        Ok(())
+    } else {
+        Err("Kerf is worse than Karpenter on some cluster; see the regressions above".into())
+    }
 }
 
 fn record(oracle: &str, number: u64, file: &str) -> Result<(), Box<dyn Error>> {
@@ -109,8 +116,8 @@ fn record(oracle: &str, number: u64, file: &str) -> Result<(), Box<dyn Error>> {
 }
 
 fn write(seed: u64, folder: &Path) -> Result<(), Box<dyn Error>> {
-    let made = disruption_cluster(seed);
+    let generated = disruption_cluster(seed);
     std::fs::create_dir_all(folder)?;
-    std::fs::write(folder.join("manifests.json"), made.manifests)?;
-    Ok(std::fs::write(folder.join("types.json"), made.types)?)
+    std::fs::write(folder.join("manifests.json"), generated.manifests)?;
+    Ok(std::fs::write(folder.join("types.json"), generated.types)?)
 }

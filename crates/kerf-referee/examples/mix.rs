@@ -1,12 +1,14 @@
-//! Writes a cluster's worth of pending pods to a folder, for measuring `kerf plan` from start to exit:
+//! Writes the manifests of many pending pods to a folder, to measure `kerf plan` from start to
+//! exit:
 //!
 //! ```text
 //! cargo run -p kerf-referee --example mix -- 20000 /tmp/mix      # manifests.json, types.json
 //! kerf plan -o json -f /tmp/mix/manifests.json --instance-types /tmp/mix/types.json
 //! ```
 //!
-//! The mix is that of Karpenter's own scheduling benchmark, by fifths: plain pods; spread over zones; spread over hosts; near their
-//! like in a zone; each on a host of its own.
+//! The pods are those of Karpenter's own scheduling benchmark, a fifth of each: without
+//! constraints; spread over zones; spread over hosts; with zone affinity to pods with the same
+//! label; with host anti-affinity to each other.
 
 use std::error::Error;
 use std::path::Path;
@@ -73,7 +75,8 @@ fn pod(number: usize, random: &mut Random) -> Value {
            "metadata": {"name": format!("pod-{number}"), "namespace": "default", "labels": {label.0: label.1}}})
 }
 
-/// The machine with so many CPUs: two GiB and ten pods for each, spot in two zones and on demand in three.
+/// Returns the instance type with this number of CPUs. It has 2 GiB and ten pods per CPU, and is
+/// offered as spot in two zones and on-demand in three.
 fn instance_type(cpus: u32) -> Value {
     let gigabytes = f64::from(2 * cpus) * 1.073_741_824;
     let price = 0.1 * (f64::from(cpus) + gigabytes);

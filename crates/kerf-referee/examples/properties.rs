@@ -1,8 +1,10 @@
-//! The long run of the property tests: what must hold of every plan, on as many random worlds as wanted.
+//! The long run of the property tests: checks every plan's properties on any number of random
+//! clusters.
 //!
 //! ```text
-//! make properties                                             # 10,000 worlds
-//! cargo run --release -p kerf-referee --example properties -- target/release/kerf 10000 [first seed]
+//! make properties         # 10,000 clusters
+//! cargo run --release -p kerf-referee --example properties -- \
+//!     target/release/kerf 10000 [first seed]
 //! ```
 
 use std::error::Error;
@@ -20,32 +22,32 @@ fn main() -> Result<(), Box<dyn Error>> {
     let (program, worlds, first) = match arguments.as_slice() {
         [program, worlds] => (program, worlds.parse::<u64>()?, 0),
         [program, worlds, first] => (program, worlds.parse::<u64>()?, first.parse()?),
-        _ => return Err("usage: properties <kerf> <worlds> [first seed]".into()),
+        _ => return Err("usage: properties <kerf> <number of clusters> [first seed]".into()),
     };
     let kerf = KerfProgram::new(PathBuf::from(program), std::env::temp_dir());
     let next = AtomicU64::new(first);
-    let trials: Mutex<Vec<PropertyResult>> = Mutex::default();
+    let results: Mutex<Vec<PropertyResult>> = Mutex::default();
     let work = || {
         loop {
             let seed = next.fetch_add(1, Ordering::Relaxed);
             if seed >= first + worlds {
                 return;
             }
-            let trial = check_properties(
+            let result = check_properties(
                 &mixed_size_cluster(seed),
                 &kerf,
                 CheckOptions { repeat_runs: true, search_steps: DEFAULT_SEARCH_STEPS },
             );
-            for fault in &trial.violations {
-                let _ = writeln!(std::io::stdout(), "world {seed} ({:?}): {fault}", trial.size);
+            for violation in &result.violations {
+                let _ = writeln!(std::io::stdout(), "cluster {seed} ({:?}): {violation}", result.size);
             }
-            trials.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(trial);
+            results.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(result);
         }
     };
     let threads = std::thread::available_parallelism()?.get();
     std::thread::scope(|scope| (0..threads).for_each(|_| drop(scope.spawn(work))));
-    let trials = trials.into_inner()?;
-    let faulty = trials.iter().filter(|trial| !trial.violations.is_empty()).count();
-    writeln!(std::io::stdout(), "{} worlds, {faulty} with faults\n{}", trials.len(), describe_gaps(&trials))?;
-    if faulty == 0 { Ok(()) } else { Err("some property does not hold".into()) }
+    let results = results.into_inner()?;
+    let failed = results.iter().filter(|result| !result.violations.is_empty()).count();
+    writeln!(std::io::stdout(), "{} clusters, {failed} with violations\n{}", results.len(), describe_gaps(&results))?;
+    if failed == 0 { Ok(()) } else { Err("a property does not hold for some cluster; see the violations above".into()) }
 }

@@ -1,7 +1,9 @@
-//! Records Karpenter's answers to the first worlds, for the differential test that runs without Go:
+//! Records Karpenter's plans for the first clusters, for the differential test that runs without
+//! Go:
 //!
 //! ```text
-//! cargo run -p kerf-referee --example record_karpenter -- "$(hack/oracle/build.sh)" 50 crates/kerf/tests/recorded/karpenter.json
+//! cargo run -p kerf-referee --example record_karpenter -- \
+//!     "$(hack/oracle/build.sh)" 50 crates/kerf/tests/recorded/karpenter.json
 //! ```
 //!
 //! With `--explain` instead of a file it prints every constraint that Karpenter's own plans break.
@@ -17,18 +19,18 @@ use kerf_referee::generator::{GeneratedCluster, mixed_size_cluster};
 use kerf_referee::manifests::ClusterManifests;
 use kerf_referee::plan::Plan;
 
-/// How often Karpenter is asked about each world.
+/// Number of Karpenter's runs for each cluster.
 const KARPENTER_RUNS: usize = 5;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [program, worlds, output] = arguments.as_slice() else {
-        return Err("usage: record_karpenter <oracle> <worlds> <file>|--explain".into());
+        return Err("usage: record_karpenter <oracle> <number of clusters> <file>|--explain".into());
     };
     let oracle = Oracle { program: PathBuf::from(program), scratch: std::env::temp_dir() };
     let seeds = 0..worlds.parse::<u64>()?;
     if output == "--explain" {
-        return seeds.map(mixed_size_cluster).try_for_each(|made| print_violations(&oracle, &made));
+        return seeds.map(mixed_size_cluster).try_for_each(|generated| print_violations(&oracle, &generated));
     }
     let worlds = seeds
         .map(|seed| oracle.record_world(&mixed_size_cluster(seed), KARPENTER_RUNS))
@@ -37,16 +39,22 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(std::fs::write(output, recorded.write()?)?)
 }
 
-fn print_violations(oracle: &Oracle, made: &GeneratedCluster) -> Result<(), Box<dyn Error>> {
+fn print_violations(oracle: &Oracle, generated: &GeneratedCluster) -> Result<(), Box<dyn Error>> {
     let mut out = std::io::stdout().lock();
-    let answer = match oracle.plan(made, 0) {
-        Ok(answer) => answer,
+    let plan_json = match oracle.plan(generated, 0) {
+        Ok(plan_json) => plan_json,
         Err(error) => return Ok(writeln!(out, "{error}")?),
     };
-    let plan = Plan::read(&answer)?;
-    let violations = check(&ClusterManifests::read(&made.manifests)?, &catalogue::read(&made.types)?, &plan);
-    let GeneratedCluster { seed, size, .. } = made;
-    writeln!(out, "world {seed} ({size:?}): {} placed, {}, {} broken", plan.placed(), plan.price(), violations.len())?;
+    let plan = Plan::read(&plan_json)?;
+    let violations = check(&ClusterManifests::read(&generated.manifests)?, &catalogue::read(&generated.types)?, &plan);
+    let GeneratedCluster { seed, size, .. } = generated;
+    writeln!(
+        out,
+        "cluster {seed} ({size:?}): {} pods placed, {}, {} violations",
+        plan.placed(),
+        plan.price(),
+        violations.len()
+    )?;
     for violation in violations {
         writeln!(out, "  {violation}")?;
     }

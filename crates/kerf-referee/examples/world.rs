@@ -1,7 +1,8 @@
-//! Writes the world of a seed to a folder, to look at one that a test has complained about:
+//! Writes the generated cluster of a seed to a folder, to examine one for which a test failed:
 //!
 //! ```text
-//! cargo run -p kerf-referee --example world -- 17 large /tmp/world-17      # manifests.json, types.json
+//! # writes manifests.json and types.json
+//! cargo run -p kerf-referee --example world -- 17 large /tmp/world-17
 //! ```
 
 use std::error::Error;
@@ -18,10 +19,10 @@ fn main() -> Result<(), Box<dyn Error>> {
         "small" => ClusterSize::Small,
         "medium" => ClusterSize::Medium,
         "large" => ClusterSize::Large,
-        other => return Err(format!("no such size: {other}").into()),
+        other => return Err(format!("unknown size {other}: use small, medium or large").into()),
     };
-    let made = provisioning_cluster(seed.parse()?, size);
+    let generated = provisioning_cluster(seed.parse()?, size);
     std::fs::create_dir_all(folder)?;
-    std::fs::write(Path::new(folder).join("manifests.json"), made.manifests)?;
-    Ok(std::fs::write(Path::new(folder).join("types.json"), made.types)?)
+    std::fs::write(Path::new(folder).join("manifests.json"), generated.manifests)?;
+    Ok(std::fs::write(Path::new(folder).join("types.json"), generated.types)?)
 }

@@ -1,7 +1,8 @@
-//! Instance types and their offerings, from the KWOK provider's file (spec 04 §14.2).
+//! Instance types and their offerings, read from the KWOK provider's file (spec 04 §14.2).
 //!
-//! `Available: false` is believed (spec 09 §2.1). What a type declares is kept twice: as the values that the planner reasons
-//! with, and as the labels that a node of this type will carry.
+//! An offering with `Available: false` cannot be launched (spec 09 §2.1). An instance type has the
+//! values that it can have for each label; the labels of one launched node follow from its type and
+//! its offering.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,63 +13,64 @@ use crate::price::Price;
 use crate::resources::Resources;
 use crate::selectors::Labels;
 
-/// The label of the instance type's name.
+/// The label with the name of the instance type.
 pub(crate) const INSTANCE_TYPE: &str = "node.kubernetes.io/instance-type";
-/// The label of the zone.
+/// The label with the zone.
 pub(crate) const ZONE: &str = "topology.kubernetes.io/zone";
-/// The label of the capacity type.
+/// The label with the capacity type.
 pub(crate) const CAPACITY_TYPE: &str = "karpenter.sh/capacity-type";
 
 /// One way to buy an instance type.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Offering {
-    /// The labels that a node bought this way carries: zone, capacity type, and the reservation if it is one.
+    /// Labels of a node that is bought this way: zone, capacity type, and the reservation ID if the
+    /// offering is reserved.
     pub labels: Labels,
-    /// What it costs.
+    /// Price per hour.
     pub price: Price,
-    /// Whether it can be bought now.
+    /// True if the offering can be launched now.
     pub is_available: bool,
-    /// How many are left, if it is a reservation.
+    /// Number of instances left in the reservation; 0 if the offering is not reserved.
     pub reservation_capacity: i64,
 }
 
 impl Offering {
-    /// The zone.
+    /// Returns the zone, empty if the offering has none.
     pub fn zone(&self) -> &str {
         self.labels.get(ZONE).map_or("", String::as_str)
     }
 
-    /// Spot, on-demand or reserved.
+    /// Returns `spot`, `on-demand` or `reserved`; empty if the offering has no capacity type.
     pub fn capacity_type(&self) -> &str {
         self.labels.get(CAPACITY_TYPE).map_or("", String::as_str)
     }
 
-    /// The reservation that it draws from, if it is a reserved one.
+    /// Returns the ID of the reservation, or `None` if the offering is not reserved.
     pub fn reservation_id(&self) -> Option<&str> {
         let id = self.labels.iter().find(|(key, _)| *key != ZONE && *key != CAPACITY_TYPE);
         id.filter(|_| self.capacity_type() == "reserved").map(|(_, id)| id.as_str())
     }
 }
 
-/// A machine that can be launched.
+/// An instance type that can be launched.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InstanceType {
-    /// Its name.
+    /// Name, such as `m5.large`.
     pub name: String,
-    /// What it declares: the values it can have, by label.
+    /// Values that a node of this type can have, by label.
     pub values: BTreeMap<String, BTreeSet<String>>,
-    /// All its resources.
+    /// All resources of an instance.
     pub capacity: Resources,
-    /// What pods can have of them.
+    /// Resources that pods can use.
     pub allocatable: Resources,
-    /// The ways to buy it.
+    /// Ways to buy the type.
     pub offerings: Vec<Offering>,
 }
 
 /// All instance types, by name.
 pub type Catalogue = BTreeMap<String, InstanceType>;
 
-/// Reads an instance-type file.
+/// Reads an instance-type file. Fails if the text is not JSON of the expected form.
 pub fn read(text: &str) -> Result<Catalogue, serde_json::Error> {
     let types: Vec<WireType> = serde_json::from_str(text)?;
     Ok(types.into_iter().map(|wire| (wire.name.clone(), instance_type_from_wire(wire))).collect())
@@ -148,19 +150,21 @@ fn offering_from_wire(wire: &WireOffering) -> Offering {
     }
 }
 
-/// Capacity less what the kubelet keeps (100m CPU and 10Mi) and, for memory, less all huge pages.
+/// Returns the capacity less what the kubelet reserves (100m CPU and 10Mi memory) and, for memory,
+/// less all huge pages.
 fn allocatable(capacity: &Resources) -> Resources {
-    let mut kept = Resources::new();
-    kept.set("cpu", Quantity::from_nanos(100_000_000, kerf_api::quantity::QuantityFormat::DecimalSi));
-    kept.set("memory", Quantity::from_nanos((10 << 20) * 1_000_000_000, kerf_api::quantity::QuantityFormat::BinarySi));
-    let mut rest = capacity.minus(&kept);
+    let mut reserved = Resources::new();
+    reserved.set("cpu", Quantity::from_nanos(100_000_000, kerf_api::quantity::QuantityFormat::DecimalSi));
+    reserved
+        .set("memory", Quantity::from_nanos((10 << 20) * 1_000_000_000, kerf_api::quantity::QuantityFormat::BinarySi));
+    let mut remaining = capacity.minus(&reserved);
     for (_, pages) in capacity.iter().filter(|(name, _)| name.starts_with("hugepages-")) {
-        rest.set("memory", (rest.get("memory") - pages).max(Quantity::ZERO));
+        remaining.set("memory", (remaining.get("memory") - pages).max(Quantity::ZERO));
     }
-    rest
+    remaining
 }
 
-/// `large` of `m5.large`, if the name is of that form.
+/// Returns `large` for `m5.large`, or `None` if the name does not have this form.
 fn instance_size(name: &str) -> Option<&str> {
     let (family, size) = name.split_once('.')?;
     let word = !family.is_empty() && family.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
@@ -169,7 +173,8 @@ fn instance_size(name: &str) -> Option<&str> {
     (word && known).then_some(size)
 }
 
-/// What is before the first dot or hyphen; without one, the first letter.
+/// Returns the part of the name before the first dot or hyphen. Without one, returns the first
+/// character.
 fn instance_family(name: &str) -> &str {
     match name.find(['.', '-']) {
         Some(end) => &name[..end],

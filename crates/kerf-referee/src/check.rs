@@ -1,26 +1,33 @@
-//! Is a plan lawful? Every constraint that it breaks, with the numbers.
+//! Checks a plan for pending pods: returns every constraint that the plan breaks, with the numbers.
 //!
-//! What is required, where more than one reading would do:
+//! The rules, where more than one reading is possible:
 //!
-//! * **A claim is judged by what it allows, not by what is likely.** Its *launches* are all pairs of a listed instance type and
-//!   an available offering whose labels satisfy the claim's and its pool's requirements. Every listed type must have one; and
-//!   on every launch every pod of the claim must fit, together with the daemons that will run there, want that node, tolerate
-//!   its taints and reach its volumes.
-//! * **Open zones.** As long as a claim allows several zones (or capacity types, or values of any label that a rule between
-//!   pods uses), the provider may launch it in each of them, and those of several claims are chosen independently. So rules
-//!   between pods (spread, affinity, anti-affinity) must hold *for every combination* of choices: anti-affine pods need claims
-//!   whose domains are disjoint, an affine pod needs its companion on the same node or both in one certain domain, and a spread
-//!   pod normally needs a claim with one domain. All combinations are tried up to [`COMBINATIONS`], beyond that the estimate's
-//!   and a fixed random sample. Only claims whose pods a rule concerns are varied.
-//! * **Some order.** For one combination the rules between pods hold if there is an order in which the pods can be bound one
-//!   after the other so that each is allowed where it goes when its turn comes. (The plan does not say in which order its pods
-//!   will be bound, and kube-scheduler's order is not ours to choose.) Pods that nothing constrains come last in the search.
-//! * **Whose reading.** Where spec 02 and kube-scheduler differ, the specification is followed. It is stricter about spread (the
-//!   domains that pools could offer count as empty ones, a new host is always possible) and looser about affinity: each term
-//!   is looked at alone, a pod may be the first of its kind among the domains that its own node selector allows (spec 02 #98),
-//!   and pods that are being deleted do not count.
-//! * **Limits** must hold if each claim becomes the largest of its listed types, resource by resource.
-//! * **Preferences** (soft affinity, soft spread, `PreferNoSchedule`, pool weights) break nothing.
+//! - **A claim is checked by what it allows, not by what is likely.** Its *launches* are all pairs
+//!   of a listed instance type and an available offering whose labels satisfy the requirements of
+//!   the claim and of its pool. Every listed type must have a launch. On every launch, every pod of
+//!   the claim must fit, together with the DaemonSet pods that will run there. Each pod must match
+//!   the node's labels, tolerate its taints and be able to use its volumes there.
+//! - **Undecided zones.** While a claim allows several zones (or capacity types, or values of any
+//!   label that a rule between pods uses), the provider may launch it in each of them,
+//!   independently of other claims. So rules between pods (spread, affinity, anti-affinity) must
+//!   hold *for every combination* of choices. Pods with anti-affinity need claims with disjoint
+//!   domains. A pod with affinity needs a matching pod on the same node, or both in one decided
+//!   domain. A pod with a spread normally needs a claim with one domain. All combinations are tried
+//!   up to [`MAX_COMBINATIONS`]; beyond that, the combination of the estimates and a fixed random
+//!   sample. Only claims with pods that a rule concerns are varied.
+//! - **Some order.** For one combination, the rules between pods hold if the pods can be bound one
+//!   after the other in some order, so that each pod is allowed on its node when it is bound. A
+//!   plan has no order, and kube-scheduler chooses its own. Pods without constraints come last in
+//!   the search.
+//! - **Specification before scheduler.** Where spec 02 and kube-scheduler differ, the specification
+//!   applies. It is stricter about spread: domains that pools could offer count as empty domains,
+//!   and a new host is always possible. It is looser about affinity: each term is checked alone, a
+//!   pod may be the first match of its own term among the domains that its node selector allows
+//!   (spec 02 #98), and pods that are being deleted do not count.
+//! - **Limits** must hold if each claim is launched as the largest of its listed types, for each
+//!   resource separately.
+//! - **Preferences** (preferred affinity, `ScheduleAnyway`, `PreferNoSchedule`, pool weights) are
+//!   never violations.
 
 mod accounting;
 mod addable;
@@ -49,13 +56,13 @@ pub(crate) use self::limits::pool_usage;
 pub(crate) use self::pool_domains::PoolDomains;
 pub(crate) use self::topology::{PlacementTarget, PodTargets, SpreadBound, Topology, cartesian_product, combinations};
 
-/// Every constraint that the plan breaks; none if it is lawful.
-pub fn check(world: &ClusterManifests, catalogue: &Catalogue, plan: &Plan) -> Vec<Violation> {
-    let mut violations = accounting::check(world, plan);
-    violations.extend(claims::check(world, catalogue, plan));
-    violations.extend(existing::check(world, plan));
-    violations.extend(limits::check(world, catalogue, plan));
-    violations.extend(topology::check(world, catalogue, plan));
+/// Returns every constraint that the plan breaks; empty if it breaks none.
+pub fn check(cluster: &ClusterManifests, catalogue: &Catalogue, plan: &Plan) -> Vec<Violation> {
+    let mut violations = accounting::check(cluster, plan);
+    violations.extend(claims::check(cluster, catalogue, plan));
+    violations.extend(existing::check(cluster, plan));
+    violations.extend(limits::check(cluster, catalogue, plan));
+    violations.extend(topology::check(cluster, catalogue, plan));
     violations
 }
 

@@ -1,24 +1,30 @@
-//! Kerf against Karpenter itself, on random worlds.
+//! Compares Kerf's plans with Karpenter's on random clusters.
 //!
-//! [`differential`] asks Kerf (any function from manifests and instance types to the JSON of `kerf plan`) about each world and
-//! compares the answer with Karpenter's, which come either from a file ([`Recorded`], checked against the generator by
-//! fingerprint) or from the oracle's program ([`Oracle`]). For each world the [`Report`] has:
+//! [`compare_with_karpenter`] calls Kerf (any function from manifests and instance types to the
+//! JSON of `kerf plan`) for each cluster. Karpenter's plans come either from a file
+//! ([`RecordedWorlds`], whose fingerprints must match the generator) or from the oracle program
+//! ([`Oracle`]). For each cluster the [`DifferentialReport`] has:
 //!
-//! * every constraint that Kerf's plan breaks, by [`check`];
-//! * the pods that Kerf leaves out although each of Karpenter's lawful runs places them, or others that are alike: which of
-//!   several alike pods waits is decided by their uids, which files do not have;
-//! * the number of pods that Kerf places against the median of Karpenter's runs;
-//! * the price of Kerf's new nodes against the median of Karpenter's runs, where both place equally many pods.
+//! - every constraint that Kerf's plan breaks, by [`check`];
+//! - the pods that Kerf leaves out although each valid run of Karpenter places them or equivalent
+//!   pods: which of several equivalent pods stays pending depends on their UIDs, which files do not
+//!   have;
+//! - the number of pods that Kerf places, and the median of Karpenter's runs;
+//! - the price of Kerf's new nodes, and the median of Karpenter's runs that place the same number
+//!   of pods.
 //!
-//! Karpenter breaks ties by chance, so it is asked several times, and more often where Kerf leaves out what those runs place; and it has faults of its own (spec 02 §19), so its plans are
-//! checked too, and a run that breaks a constraint is no yardstick.
+//! Karpenter breaks ties randomly, so it runs several times, and more often where Kerf leaves out
+//! pods that those runs place. Karpenter has defects of its own (spec 02 §19), so its plans are
+//! checked too, and runs that break a constraint are not compared.
 //!
 //! ```no_run
-//! use kerf_referee::differential::{Answers, Recorded, differential};
+//! use kerf_referee::differential::{KarpenterAnswers, RecordedWorlds, compare_with_karpenter};
 //! # fn kerf_plan(manifests: &str, types: &str) -> serde_json::Value { serde_json::Value::Null }
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let recorded = Recorded::read(&std::fs::read_to_string("tests/recorded/karpenter.json")?)?;
-//! let report = differential(&|manifests, types| kerf_plan(manifests, types), &Answers::Recorded(&recorded));
+//! let file = std::fs::read_to_string("tests/recorded/karpenter.json")?;
+//! let recorded = RecordedWorlds::read(&file)?;
+//! let kerf = |manifests: &str, types: &str| kerf_plan(manifests, types);
+//! let report = compare_with_karpenter(&kerf, &KarpenterAnswers::Recorded(&recorded));
 //! assert!(report.is_clean(), "{report}");
 //! # Ok(()) }
 //! ```
@@ -47,32 +53,35 @@ pub use self::oracle::{Oracle, OracleError};
 pub use self::recorded::{RecordedRun, RecordedWorld, RecordedWorlds};
 pub use self::report::{DifferentialReport, WorldComparison};
 
-/// How many times as often Karpenter is asked where luck may have played a part.
+/// Factor by which the number of Karpenter's runs grows where Kerf leaves out a pod that all of
+/// them placed.
 const RERUN_FACTOR: usize = 5;
 
-/// Where Karpenter's answers come from.
+/// Source of Karpenter's plans.
 #[derive(Debug)]
 pub enum KarpenterAnswers<'a> {
-    /// From a file.
+    /// Plans from a file.
     Recorded(&'a RecordedWorlds),
-    /// From the oracle, for these worlds.
+    /// Plans that the oracle makes now.
     Live {
-        /// The program.
+        /// The oracle program.
         oracle: &'a Oracle,
-        /// The worlds: seed and size.
+        /// Seed and size of each cluster.
         worlds: Vec<(u64, ClusterSize)>,
-        /// How often it is asked about each.
+        /// Number of runs for each cluster.
         runs: usize,
     },
 }
 
-/// Compares Kerf with Karpenter.
+/// Compares Kerf's plans with Karpenter's for all clusters of `answers`.
 pub fn compare_with_karpenter(
     kerf: &dyn Fn(&str, &str) -> Value,
     answers: &KarpenterAnswers<'_>,
 ) -> DifferentialReport {
     let comparisons = match answers {
-        KarpenterAnswers::Recorded(recorded) => recorded.worlds.iter().map(|theirs| compare(kerf, theirs)).collect(),
+        KarpenterAnswers::Recorded(recorded) => {
+            recorded.worlds.iter().map(|recorded| compare(kerf, recorded)).collect()
+        }
         KarpenterAnswers::Live { oracle, worlds, runs } => worlds
             .iter()
             .map(|(seed, size)| compare_live(kerf, oracle, &provisioning_cluster(*seed, *size), *runs))
@@ -81,17 +90,17 @@ pub fn compare_with_karpenter(
     DifferentialReport { comparisons }
 }
 
-/// Compares Kerf with so many runs of Karpenter. What all of these place may yet be luck: where Kerf leaves such a pod out, many more
-/// runs say whether it is.
+/// Compares Kerf's plan with `runs` runs of Karpenter. If Kerf leaves out a pod that all of them
+/// place, that may be coincidence: then it is compared with [`RERUN_FACTOR`] times as many runs.
 fn compare_live(
     kerf: &dyn Fn(&str, &str) -> Value,
     oracle: &Oracle,
-    made: &GeneratedCluster,
+    generated: &GeneratedCluster,
     runs: usize,
 ) -> WorldComparison {
-    let compared = |runs| match oracle.record_world(made, runs) {
-        Ok(theirs) => compare(kerf, &theirs),
-        Err(error) => WorldComparison::failed(made.seed, made.size, error.to_string()),
+    let compared = |runs| match oracle.record_world(generated, runs) {
+        Ok(recorded) => compare(kerf, &recorded),
+        Err(error) => WorldComparison::failed(generated.seed, generated.size, error.to_string()),
     };
     let mut comparison = compared(runs);
     if !comparison.left_out.is_empty() {
@@ -100,59 +109,64 @@ fn compare_live(
     comparison
 }
 
-fn compare(kerf: &dyn Fn(&str, &str) -> Value, theirs: &RecordedWorld) -> WorldComparison {
-    let made = provisioning_cluster(theirs.seed, theirs.size);
-    let failed = |why: String| WorldComparison::failed(theirs.seed, theirs.size, why);
-    if made.fingerprint() != theirs.fingerprint {
-        return failed("the generator has changed since the record was made: record anew".to_owned());
+fn compare(kerf: &dyn Fn(&str, &str) -> Value, recorded: &RecordedWorld) -> WorldComparison {
+    let generated = provisioning_cluster(recorded.seed, recorded.size);
+    let failed = |reason: String| WorldComparison::failed(recorded.seed, recorded.size, reason);
+    if generated.fingerprint() != recorded.fingerprint {
+        return failed("the generator has changed since the plans were recorded: record them again".to_owned());
     }
-    let (plan, violations) = match read_and_check_plan(&made, &kerf(&made.manifests, &made.types)) {
-        Ok(judged) => judged,
-        Err(why) => return failed(why),
+    let (plan, violations) = match read_and_check_plan(&generated, &kerf(&generated.manifests, &generated.types)) {
+        Ok(checked) => checked,
+        Err(reason) => return failed(reason),
     };
-    let lawful: Vec<&RecordedRun> = theirs.runs.iter().filter(|run| run.broken.is_empty()).collect();
-    let mut comparison = WorldComparison::failed(theirs.seed, theirs.size, String::new());
+    let valid_runs: Vec<&RecordedRun> = recorded.runs.iter().filter(|run| run.broken.is_empty()).collect();
+    let mut comparison = WorldComparison::failed(recorded.seed, recorded.size, String::new());
     comparison.failure = None;
     comparison.placed = plan.placed();
     comparison.price = plan.price();
     comparison.violations = violations;
-    comparison.left_out = match ClusterManifests::read(&made.manifests) {
-        Ok(world) => pods_left_out(&world, &plan, &lawful),
+    comparison.left_out = match ClusterManifests::read(&generated.manifests) {
+        Ok(cluster) => pods_left_out(&cluster, &plan, &valid_runs),
         Err(error) => return failed(error.to_string()),
     };
-    let placed = |run: &RecordedRun| theirs.pods.saturating_sub(run.unplaced.len());
-    comparison.karpenter_placed = median(lawful.iter().map(|run| placed(run)).collect());
-    let same = lawful.iter().filter(|run| placed(run) == comparison.placed);
-    comparison.karpenter_price = median(same.map(|run| run.price()).collect());
+    let placed = |run: &RecordedRun| recorded.pods.saturating_sub(run.unplaced.len());
+    comparison.karpenter_placed = median(valid_runs.iter().map(|run| placed(run)).collect());
+    let comparable_runs = valid_runs.iter().filter(|run| placed(run) == comparison.placed);
+    comparison.karpenter_price = median(comparable_runs.map(|run| run.price()).collect());
     comparison
 }
 
-/// The plan, and the constraints that it breaks.
-pub(crate) fn read_and_check_plan(made: &GeneratedCluster, answer: &Value) -> Result<(Plan, Vec<Violation>), String> {
-    let world = ClusterManifests::read(&made.manifests).map_err(|error| error.to_string())?;
-    let catalogue = catalogue::read(&made.types).map_err(|error| error.to_string())?;
-    let plan = Plan::read(answer).map_err(|error| format!("not a plan: {error}"))?;
-    let violations = check(&world, &catalogue, &plan);
+/// Decodes a plan and returns it with the constraints that it breaks.
+pub(crate) fn read_and_check_plan(
+    generated: &GeneratedCluster,
+    plan_json: &Value,
+) -> Result<(Plan, Vec<Violation>), String> {
+    let cluster = ClusterManifests::read(&generated.manifests).map_err(|error| error.to_string())?;
+    let catalogue = catalogue::read(&generated.types).map_err(|error| error.to_string())?;
+    let plan = Plan::read(plan_json).map_err(|error| format!("cannot read the plan: {error}"))?;
+    let violations = check(&cluster, &catalogue, &plan);
     Ok((plan, violations))
 }
 
-/// Pods that the plan does not place although every run places so many pods of their kind.
-fn pods_left_out(world: &ClusterManifests, plan: &Plan, runs: &[&RecordedRun]) -> Vec<String> {
+/// Returns the pods that the plan leaves out beyond the greatest number of equivalent pods that a
+/// run leaves out.
+fn pods_left_out(cluster: &ClusterManifests, plan: &Plan, runs: &[&RecordedRun]) -> Vec<String> {
     let unplaced: BTreeSet<&str> = plan.provisioning.unschedulable.iter().map(|u| u.pod.as_str()).collect();
     let mut kinds: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    for pending in world.pending_pods() {
+    for pending in cluster.pending_pods() {
         kinds.entry(pod_equivalence_key(pending.pod)).or_default().push(pod_key(pending.pod));
     }
-    let missing = |alike: Vec<String>| {
-        let most = runs.iter().map(|run| alike.iter().filter(|pod| run.unplaced.contains(pod)).count()).max();
-        let ours: Vec<String> = alike.into_iter().filter(|pod| unplaced.contains(pod.as_str())).collect();
-        let accounted = most.unwrap_or(ours.len());
-        ours.into_iter().skip(accounted)
+    let left_out_of = |equivalent: Vec<String>| {
+        let most = runs.iter().map(|run| equivalent.iter().filter(|pod| run.unplaced.contains(pod)).count()).max();
+        let unplaced_here: Vec<String> = equivalent.into_iter().filter(|pod| unplaced.contains(pod.as_str())).collect();
+        let allowed = most.unwrap_or(unplaced_here.len());
+        unplaced_here.into_iter().skip(allowed)
     };
-    kinds.into_values().flat_map(missing).collect()
+    kinds.into_values().flat_map(left_out_of).collect()
 }
 
-/// The middle one; of an even number, the greater of the two in the middle.
+/// Returns the median; of an even number of values, the greater of the two in the middle. `None` if
+/// there are no values.
 fn median<T: Ord + Copy>(mut values: Vec<T>) -> Option<T> {
     values.sort_unstable();
     values.get(values.len() / 2).copied()

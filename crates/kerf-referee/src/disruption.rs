@@ -1,16 +1,21 @@
-//! May these nodes go? Every rule that the disruption half of a plan breaks.
+//! Checks the disruption part of a plan: returns every rule that its commands break.
 //!
-//! Commands are looked at in their order, each on the cluster that those before it leave behind: its nodes are gone, their pods
-//! run where the plan says, and each replacement is the machine that was expected. Of each command is asked
+//! Commands are checked in their order, each on the cluster that the commands before it leave
+//! behind: their nodes are deleted, the pods run where the plan states, and each replacement is the
+//! instance of the estimate. For each command it checks that
 //!
-//! * whether its nodes may go at all (spec 03 §5 and §8): they are ours and up, no annotation, disruption budget or policy keeps
-//!   them, they have rested, and the reason that is given is true;
-//! * whether no earlier command launches one of them;
-//! * whether the pool's budgets allow it, counted over the whole plan (spec 03 §6, spec 09 §2.2);
-//! * whether every pod that has to move has a lawful place, by [`check()`](crate::check::check()) on the cluster without the nodes;
-//! * whether the saving is what the catalogue says, and a replacement for cost's sake is cheaper however it is launched (§8.5).
+//! - its nodes may be removed (spec 03 §5 and §8): they are managed and initialized, no annotation,
+//!   PodDisruptionBudget or policy protects them, `consolidateAfter` has passed, and the stated
+//!   reason is true;
+//! - no earlier command launches one of its nodes;
+//! - the pool's disruption budgets allow it, counted over the whole plan (spec 03 §6, spec 09
+//!   §2.2);
+//! - every pod that must move has a valid target, by [`check()`](crate::check::check()) on the
+//!   cluster without the nodes;
+//! - the savings agree with the catalogue, and a replacement that is made to save money is cheaper
+//!   whichever of its launches happens (§8.5).
 //!
-//! Shares nothing with the engine; a cluster is JSON here and is decoded anew for every question.
+//! Shares no code with the engine. A cluster is JSON here and is decoded anew for every check.
 
 mod apply_commands;
 mod cost;
@@ -29,30 +34,32 @@ use crate::plan::{ExistingPlacement, Plan, PlanCommand, PlanProvisioning, Unsche
 
 pub use self::apply_commands::apply_command;
 
-/// Everything that is wrong with the commands of a plan, one sentence each.
+/// Returns all violations of the commands of a plan, one sentence each. Fails if the input cannot
+/// be decoded.
 pub fn disruption_violations(manifests: &str, types: &str, plan: &Plan, at: Timestamp) -> Result<Vec<String>, String> {
     let mut cluster: Value = serde_json::from_str(manifests).map_err(|error| error.to_string())?;
     let catalogue = catalogue::read(types).map_err(|error| error.to_string())?;
     let budgets = rules::RemainingBudgets::of(&cluster, at)?;
-    let mut taken: BTreeMap<String, i64> = BTreeMap::new();
+    let mut disrupted_by_pool: BTreeMap<String, i64> = BTreeMap::new();
     let mut launched: Vec<&String> = Vec::new();
     let mut violations = cost::plan_cost_violations(&cluster, &catalogue, plan);
     for (index, command) in plan.disruption.commands.iter().enumerate() {
-        let mut found = command_violations(&cluster, &catalogue, command, at)?;
+        let mut own_violations = command_violations(&cluster, &catalogue, command, at)?;
         for name in &command.nodes {
             if launched.contains(&name) {
-                found.push(format!("takes {name}, which an earlier command launches"));
+                own_violations.push(format!("removes {name}, which an earlier command launches"));
             }
             let Some(pool) = rules::pool_name_of(&cluster, name) else { continue };
-            let so_far = taken.entry(pool.clone()).or_default();
-            let left = budgets.remaining(&pool, &command.reason) - *so_far;
+            let disrupted = disrupted_by_pool.entry(pool.clone()).or_default();
+            let left = budgets.remaining(&pool, &command.reason) - *disrupted;
             if left <= 0 {
-                found.push(format!("{name} is over the budget of {pool} for {}", command.reason));
+                own_violations
+                    .push(format!("{name} exceeds the disruption budget of pool {pool} for {}", command.reason));
             }
-            *so_far += 1;
+            *disrupted += 1;
         }
-        let named = format!("command {index} ({} {})", command.reason, command.nodes.join(" "));
-        violations.extend(found.into_iter().map(|fault| format!("{named}: {fault}")));
+        let label = format!("command {index} ({} {})", command.reason, command.nodes.join(" "));
+        violations.extend(own_violations.into_iter().map(|violation| format!("{label}: {violation}")));
         cluster = apply_command(&cluster, &catalogue, command, at)?;
         launched.extend(command.replacements.iter().map(|claim| &claim.name));
     }
@@ -72,7 +79,7 @@ fn command_violations(
     Ok(violations)
 }
 
-/// Whether every pod of the nodes has a place, and a lawful one.
+/// Checks that every pod of the nodes has a target, and that the targets are valid.
 fn moved_pod_violations(
     cluster: &Value,
     catalogue: &Catalogue,
@@ -81,26 +88,28 @@ fn moved_pod_violations(
 ) -> Result<Vec<String>, String> {
     let must_move = rules::reschedulable_pods(cluster, &command.nodes)?;
     let mut violations = Vec::new();
-    let mut told = command.pods.clone();
-    told.sort();
-    if told != must_move {
-        violations.push(format!("moves {told:?}, but on its nodes are {must_move:?}"));
+    let mut planned_moves = command.pods.clone();
+    planned_moves.sort();
+    if planned_moves != must_move {
+        violations.push(format!("moves the pods {planned_moves:?}, but its nodes run {must_move:?}"));
     }
     // Without the nodes, their pods are pending.
-    let without = ClusterManifests::decode(&apply_commands::without_nodes(cluster, &command.nodes, &must_move))
-        .map_err(|e| e.to_string())?;
+    let remaining_cluster =
+        ClusterManifests::decode(&apply_commands::without_nodes(cluster, &command.nodes, &must_move))
+            .map_err(|e| e.to_string())?;
     let mut placed: Vec<&String> = command.replacements.iter().flat_map(|claim| &claim.pods).collect();
     placed.extend(command.existing_nodes.iter().flat_map(|node| &node.pods));
     let may_wait = match command.reason.as_str() {
         "Drifted" => rules::pods_not_reschedulable_now(cluster, &command.nodes, at)?,
         _ => Vec::new(),
     };
-    let lost: Vec<&String> = must_move.iter().filter(|pod| !placed.contains(pod) && !may_wait.contains(pod)).collect();
-    if !lost.is_empty() {
-        violations.push(format!("has no place for {lost:?}"));
+    let without_target: Vec<&String> =
+        must_move.iter().filter(|pod| !placed.contains(pod) && !may_wait.contains(pod)).collect();
+    if !without_target.is_empty() {
+        violations.push(format!("has no node for the pods {without_target:?}"));
     }
-    let waiting = without.pending_pods().into_iter().map(|pending| pod_key(pending.pod));
-    let unschedulable = waiting.filter(|pod| !placed.contains(&pod) && !lost.contains(&pod));
+    let waiting = remaining_cluster.pending_pods().into_iter().map(|pending| pod_key(pending.pod));
+    let unschedulable = waiting.filter(|pod| !placed.contains(&pod) && !without_target.contains(&pod));
     let what_if = Plan {
         provisioning: PlanProvisioning {
             node_claims: command.replacements.clone(),
@@ -113,9 +122,10 @@ fn moved_pod_violations(
         },
         ..Plan::default()
     };
-    // Replacements do not tell their requests.
-    let broken =
-        check(&without, catalogue, &what_if).into_iter().filter(|violation| violation.rule != PlanRule::Requests);
+    // Replacements have no requests in the plan.
+    let broken = check(&remaining_cluster, catalogue, &what_if)
+        .into_iter()
+        .filter(|violation| violation.rule != PlanRule::Requests);
     violations.extend(broken.map(|violation| format!("breaks {violation}")));
     Ok(violations)
 }

@@ -1,11 +1,14 @@
-//! Kube-scheduler's default filters: may this pod be bound to that node, now, and if not, why?
+//! Kube-scheduler's default filters: whether a pod may be bound to a node now, and if not, why.
 //!
-//! [`Filters::new`] looks once at the whole cluster for one pod, as the scheduler's pre-filter step does; [`Filters::reasons`]
-//! then answers for a node. The answers are those of kube-scheduler 1.36 with its default plug-ins, and a [`Reason`] prints
-//! in its words. Nothing is remembered between two pods: whoever binds a pod adds it to its node's `pods` and asks anew.
+//! [`Filters::new`] reads the whole cluster once for one pod, as the scheduler's pre-filter step
+//! does. [`Filters::reasons`] then checks one node. The results are those of kube-scheduler 1.36
+//! with its default plug-ins, and a [`FilterReason`] prints with its texts. No state is kept
+//! between two pods: after binding a pod, the caller adds it to its node's `pods` and creates new
+//! filters.
 //!
-//! Left out, because nothing in the project needs them: ports of init containers, `ReadWriteOncePod`, static volumes that wait to be
-//! matched (`kubernetes.io/no-provisioner`), storage capacity, and dynamic resources.
+//! Not implemented, because nothing in the project needs them: ports of init containers,
+//! `ReadWriteOncePod`, static volumes that wait to be matched (`kubernetes.io/no-provisioner`),
+//! storage capacity, and dynamic resources.
 
 mod pod_affinity;
 mod reason;
@@ -28,16 +31,16 @@ pub(crate) use self::volumes::volume_claims_by_driver;
 /// A node and the pods that are bound to it.
 #[derive(Debug, Clone)]
 pub struct NodeView<'a> {
-    /// The node.
+    /// The Node object.
     pub node: &'a Node,
-    /// The pods on it; those that have run to their end are passed over.
+    /// Pods bound to the node. Terminal pods are ignored.
     pub pods: Vec<&'a Pod>,
-    /// Its volume drivers and their limits.
+    /// Volume drivers of the node and their limits; `None` if there is no `CSINode`.
     pub csi: Option<&'a CSINode>,
 }
 
 impl NodeView<'_> {
-    /// The node's name.
+    /// Returns the node's name.
     pub fn name(&self) -> &str {
         self.node.metadata.name.as_deref().unwrap_or_default()
     }
@@ -51,14 +54,14 @@ impl NodeView<'_> {
     }
 }
 
-/// Everything that the filters look at.
+/// All objects that the filters read.
 #[derive(Debug, Clone, Default)]
 pub struct ClusterView<'a> {
     /// All nodes with their pods.
     pub nodes: Vec<NodeView<'a>>,
-    /// The labels of the namespaces.
+    /// Labels of the namespaces.
     pub namespaces: Namespaces,
-    /// Volumes, claims, classes.
+    /// Volumes, volume claims and storage classes.
     pub storage: VolumeObjects<'a>,
 }
 
@@ -73,7 +76,7 @@ pub struct Filters<'a> {
 }
 
 impl<'a> Filters<'a> {
-    /// Looks at the cluster for one pod that is to be bound.
+    /// Prepares the filters for one pod that is to be bound.
     pub fn new(pod: &'a Pod, cluster: &ClusterView<'a>) -> Self {
         Self {
             pod,
@@ -84,7 +87,8 @@ impl<'a> Filters<'a> {
         }
     }
 
-    /// Every reason why the pod may not be bound to the node, in the order of the plug-ins. None: it may.
+    /// Returns all reasons why the pod may not be bound to the node, in the order of the plug-ins.
+    /// Empty if it may be bound.
     pub fn reasons(&self, node: &NodeView<'_>) -> Vec<FilterReason> {
         let mut reasons = Vec::new();
         reasons.extend(unschedulable(self.pod, node));
@@ -98,7 +102,8 @@ impl<'a> Filters<'a> {
         reasons
     }
 
-    /// What kube-scheduler reports: the reasons of the first plug-in that objects.
+    /// Returns the reasons that kube-scheduler reports: those of the first plug-in that rejects the
+    /// node.
     pub fn reported_reasons(&self, node: &NodeView<'_>) -> Vec<FilterReason> {
         let mut reasons = self.reasons(node);
         if let Some(first) = reasons.first().map(FilterReason::plugin) {
@@ -108,15 +113,15 @@ impl<'a> Filters<'a> {
     }
 }
 
-/// A node marked unschedulable takes only pods that tolerate the taint which says the same.
+/// Rejects a cordoned node unless the pod tolerates the taint `node.kubernetes.io/unschedulable`.
 fn unschedulable(pod: &Pod, node: &NodeView<'_>) -> Option<FilterReason> {
-    let marked = node.node.spec.as_ref().and_then(|spec| spec.unschedulable) == Some(true);
+    let is_cordoned = node.node.spec.as_ref().and_then(|spec| spec.unschedulable) == Some(true);
     let taint = Taint {
         key: "node.kubernetes.io/unschedulable".to_owned(),
         effect: "NoSchedule".to_owned(),
         ..Taint::default()
     };
-    (marked && !tolerates(pod, &taint)).then_some(FilterReason::Unschedulable)
+    (is_cordoned && !tolerates(pod, &taint)).then_some(FilterReason::Unschedulable)
 }
 
 fn taint_toleration(pod: &Pod, node: &NodeView<'_>) -> Option<FilterReason> {
@@ -130,19 +135,19 @@ fn node_affinity(pod: &Pod, node: &NodeView<'_>) -> Option<FilterReason> {
 }
 
 fn node_ports(pod: &Pod, node: &NodeView<'_>) -> Option<FilterReason> {
-    let taken = node.live_pods().find_map(|other| ports::conflict(pod, other));
-    taken.map(|(wanted, _)| FilterReason::NodePorts { wanted })
+    let port_conflict = node.live_pods().find_map(|other| ports::conflict(pod, other));
+    port_conflict.map(|(wanted, _)| FilterReason::NodePorts { wanted })
 }
 
-/// The sum of all pods' requests, this one's included, must not exceed what the node can allocate; what the pod does not ask
-/// for is not looked at.
+/// Rejects the node if the requests of all pods, the new pod included, exceed its allocatable
+/// resources. Resources that the new pod does not request are not checked.
 fn resources_fit(requests: &Resources, node: &NodeView<'_>) -> Vec<FilterReason> {
     let allocatable =
         Resources::from_quantities(node.node.status.as_ref().and_then(|status| status.allocatable.as_ref()));
     let used = sum_of_requests(node.live_pods());
     let zero = kerf_api::quantity::Quantity::ZERO;
-    let asked = requests.iter().filter(|(_, amount)| *amount > zero);
-    let short = asked.filter(|(name, amount)| *amount + used.get(name) > allocatable.get(name));
+    let requested = requests.iter().filter(|(_, amount)| *amount > zero);
+    let short = requested.filter(|(name, amount)| *amount + used.get(name) > allocatable.get(name));
     short
         .map(|(name, requested)| match name {
             PODS => FilterReason::TooManyPods,

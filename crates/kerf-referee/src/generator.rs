@@ -1,8 +1,10 @@
-//! Random worlds for property and differential tests: pools, instance types, nodes with their pods, daemons, storage, and pending
-//! pods with every kind of constraint, some of which fit nowhere.
+//! Random clusters for property and differential tests: pools, instance types, nodes with their
+//! pods, DaemonSets, storage, and pending pods with every kind of constraint. Some pods fit on no
+//! node.
 //!
-//! [`world`] is a pure function of seed and size. Its manifests are one JSON `List` that `kerf plan` and the oracle both
-//! accept. [`Generated::fingerprint`] tells whether a recorded answer still belongs to what the generator makes today.
+//! [`provisioning_cluster`] is a pure function of seed and size. Its manifests are one JSON `List`
+//! that both `kerf plan` and the oracle accept. [`GeneratedCluster::fingerprint`] shows whether a
+//! recorded plan still belongs to the generated cluster.
 
 mod apps;
 mod clusters;
@@ -20,7 +22,7 @@ use crate::random::Random;
 pub use self::clusters::disruption_cluster;
 pub use self::features::Feature;
 
-/// How large a world is.
+/// Size of a generated cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum ClusterSize {
     /// At most 8 pods, 6 types, one pool: small enough for an exhaustive search.
@@ -32,7 +34,8 @@ pub enum ClusterSize {
 }
 
 impl ClusterSize {
-    /// Sizes in turn, so that a row of seeds mixes them: two small ones, two medium ones, one large.
+    /// Returns the size for a seed. Of five consecutive seeds, two are small, two medium and one
+    /// large.
     pub fn for_seed(seed: u64) -> Self {
         match seed % 5 {
             0 | 3 => Self::Small,
@@ -41,7 +44,7 @@ impl ClusterSize {
         }
     }
 
-    /// A number of its own for each size.
+    /// Returns the number for this size.
     fn by_size(self, small: usize, medium: usize, large: usize) -> usize {
         match self {
             Self::Small => small,
@@ -51,16 +54,16 @@ impl ClusterSize {
     }
 }
 
-/// A world, as files.
+/// A generated cluster, as the text of its input files.
 #[derive(Debug, Clone)]
 pub struct GeneratedCluster {
-    /// The seed it was made from.
+    /// Seed from which it was generated.
     pub seed: u64,
-    /// Its size.
+    /// Size of the cluster.
     pub size: ClusterSize,
-    /// The manifests: one JSON `List`.
+    /// Manifests: one JSON `List`.
     pub manifests: String,
-    /// The instance types in the KWOK provider's format.
+    /// Instance types in the KWOK provider's format.
     pub types: String,
     fingerprint: u64,
 }
@@ -73,13 +76,13 @@ impl GeneratedCluster {
         Self { seed, size, manifests: manifests.to_string(), types: types.to_string(), fingerprint }
     }
 
-    /// A hash of the content that does not depend on the order of JSON keys, in hexadecimal.
+    /// Returns a hash of the content, in hexadecimal. It does not depend on the order of JSON keys.
     pub fn fingerprint(&self) -> String {
         format!("{:016x}", self.fingerprint)
     }
 }
 
-/// The world of that seed and size.
+/// Generates a cluster with pending pods.
 pub fn provisioning_cluster(seed: u64, size: ClusterSize) -> GeneratedCluster {
     let mut draft = ClusterDraft::new(seed, size);
     draft.add_instance_types();
@@ -90,12 +93,12 @@ pub fn provisioning_cluster(seed: u64, size: ClusterSize) -> GeneratedCluster {
     GeneratedCluster::new(seed, size, &draft)
 }
 
-/// The world of that seed, with the sizes mixed.
+/// Generates a cluster with pending pods whose size follows from the seed.
 pub fn mixed_size_cluster(seed: u64) -> GeneratedCluster {
     provisioning_cluster(seed, ClusterSize::for_seed(seed))
 }
 
-/// A world in the making.
+/// A cluster that is being generated.
 struct ClusterDraft {
     random: Random,
     size: ClusterSize,
@@ -128,7 +131,7 @@ impl ClusterDraft {
     }
 }
 
-/// FNV-1a over the value, with the keys of objects in order.
+/// Returns an FNV-1a hash of the value, with the keys of objects in sorted order.
 fn hash_json(value: &Value, seed: u64) -> u64 {
     let bytes = |text: &str, seed| {
         text.bytes().fold(seed, |hash: u64, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3))
@@ -144,7 +147,7 @@ fn hash_json(value: &Value, seed: u64) -> u64 {
     }
 }
 
-/// Sets a field, unless the value is empty.
+/// Sets a field unless the value is null, an empty list or an empty object.
 fn set_unless_empty(object: &mut Map<String, Value>, key: &str, value: Value) {
     let empty = match &value {
         Value::Null => true,

@@ -1,20 +1,24 @@
-//! May this pod run there, is this plan lawful, what does it cost? The second opinion.
+//! The independent checker: decides whether a pod may run on a node, whether a plan breaks a rule,
+//! and what a plan costs.
 //!
-//! One predicate per rule, in the words of the Kubernetes documentation, slow and obvious. The property tests ask it
-//! about every answer of the engine, and the sandbox's scheduler uses its predicates as filters. It never depends on the
-//! engine: an error that both share would be seen by neither.
+//! There is one predicate per rule, in the terms of the Kubernetes documentation, obvious and slow.
+//! The property tests check every plan of the engine with these predicates, and the sandbox's
+//! scheduler uses them as filters.
 //!
-//! | question | door |
+//! The referee never depends on the engine: neither could find an error that both share. It checks
+//! plans and never decides what to do.
+//!
+//! | question | module or function |
 //! |---|---|
-//! | may kube-scheduler bind this pod to that node, and why not? | [`filters`] |
-//! | does this plan break a constraint? | [`check::check`] |
-//! | may these nodes go, and does it save what is said? | [`disruption::faults`] |
-//! | could a pod that this plan leaves out be added? | [`check::addable`] |
-//! | what is the best that can be done? | [`search::optimum`] |
-//! | what could a cluster look like? | [`worlds`] |
-//! | what does Kerf answer? | [`program`] |
-//! | does what must always hold, hold? | [`properties`] |
-//! | how does Kerf compare with Karpenter? | [`differential`] |
+//! | May kube-scheduler bind this pod to that node, and why not? | [`filters`] |
+//! | Does this plan break a constraint? | [`check::check`] |
+//! | May these nodes be removed, and are the savings correct? | [`disruption`] |
+//! | Could a pod that this plan leaves out be added? | [`check::addable_pods`] |
+//! | What is the best possible placement? | [`search::optimum`] |
+//! | Which random clusters are tested? | [`generator`] |
+//! | What does Kerf plan for a cluster? | [`program`] |
+//! | Does a plan have the properties that every plan must have? | [`properties`] |
+//! | How do Kerf's plans compare with Karpenter's? | [`differential`] |
 
 pub mod catalogue;
 pub mod check;

@@ -1,8 +1,9 @@
-//! A cluster as its manifests describe it: the input of the checks, decoded once more and independently of the product.
+//! A cluster decoded from its manifests, as input of the checks. The decoder is independent of the
+//! product's own.
 //!
-//! Reads what spec 09 §2.1 says of the input, as far as provisioning needs it: pods that are bound or pending, the pods that
-//! workloads still lack, nodes with and without a NodeClaim, pools, daemons, storage. Objects of other kinds are passed over.
-//! Only JSON is read: one object, a `List`, or an array.
+//! Reads the part of the input of spec 09 §2.1 that provisioning needs: bound and pending pods, the
+//! pods that workloads still lack, nodes with and without a NodeClaim, pools, daemon sets, storage.
+//! Objects of other kinds are ignored. Only JSON is read: one object, a `List`, or an array.
 
 mod existing;
 mod pending;
@@ -27,22 +28,22 @@ pub use self::pools::{NodeClaim, Pool};
 
 pub(crate) use self::pending::is_owned_by_kind;
 
-/// The pods, nodes, pools and the rest.
+/// All objects of a cluster that the checks need.
 #[derive(Debug, Clone, Default)]
 pub struct ClusterManifests {
-    /// The pools, heaviest first (equal weights: later name first).
+    /// NodePools, greatest weight first; of equal weights, the later name first.
     pub pools: Vec<Pool>,
-    /// The node claims, by name.
+    /// NodeClaims, by name.
     pub node_claims: Vec<NodeClaim>,
-    /// The nodes, by name.
+    /// Nodes, by name.
     pub nodes: Vec<Node>,
-    /// The pods: those of the input and those that workloads lack, by namespace and name.
+    /// Pods of the input and pods that workloads lack, by namespace and name.
     pub pods: Vec<Pod>,
-    /// The daemon sets.
+    /// DaemonSets.
     pub daemon_sets: Vec<DaemonSet>,
-    /// Labels of the namespaces.
+    /// Labels of the namespaces. Every namespace that an object names is included.
     pub namespaces: Namespaces,
-    /// Whether a claim may offer fewer values than `minValues` asks for (policy `BestEffort`).
+    /// True if a NodeClaim may offer fewer values than `minValues` requires (policy `BestEffort`).
     pub min_values_best_effort: bool,
     volume_claims: Vec<PersistentVolumeClaim>,
     volumes: Vec<PersistentVolume>,
@@ -51,96 +52,97 @@ pub struct ClusterManifests {
     disruption_budgets: Vec<PodDisruptionBudget>,
 }
 
-/// Why manifests could not be read.
+/// Reason why manifests could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum ManifestError {
     /// The text is not JSON.
     #[error("the manifests are not JSON")]
     NotJson(#[source] serde_json::Error),
-    /// An object is not what its kind says.
+    /// An object does not have the form of its kind.
     #[error("{kind} {name} cannot be decoded")]
     InvalidObject {
-        /// Its kind.
+        /// Kind of the object.
         kind: String,
-        /// Its name.
+        /// Name of the object.
         name: String,
-        /// What is wrong.
+        /// Error of the decoder.
         #[source]
         source: serde_json::Error,
     },
 }
 
 impl ClusterManifests {
-    /// Reads manifests.
+    /// Reads manifests from JSON text.
     pub fn read(manifests: &str) -> Result<Self, ManifestError> {
         Self::decode(&serde_json::from_str(manifests).map_err(ManifestError::NotJson)?)
     }
 
-    /// Decodes manifests.
+    /// Decodes manifests from parsed JSON.
     pub fn decode(manifests: &Value) -> Result<Self, ManifestError> {
-        let mut world = Self::default();
+        let mut cluster = Self::default();
         let mut workloads = Vec::new();
         let mut named_namespaces = Vec::new();
         for object in flatten_lists(manifests) {
             named_namespaces.extend(object["metadata"]["namespace"].as_str().map(str::to_owned));
             match object["kind"].as_str().unwrap_or_default() {
-                "NodePool" => world.pools.push(decode(object)?),
-                "NodeClaim" => world.node_claims.push(decode(object)?),
-                "Node" => world.nodes.push(decode(object)?),
-                "Pod" => world.pods.push(decode(object)?),
-                "DaemonSet" => world.daemon_sets.push(decode(object)?),
-                "PersistentVolumeClaim" => world.volume_claims.push(decode(object)?),
-                "PersistentVolume" => world.volumes.push(decode(object)?),
-                "StorageClass" => world.storage_classes.push(decode(object)?),
-                "PodDisruptionBudget" => world.disruption_budgets.push(decode(object)?),
+                "NodePool" => cluster.pools.push(decode(object)?),
+                "NodeClaim" => cluster.node_claims.push(decode(object)?),
+                "Node" => cluster.nodes.push(decode(object)?),
+                "Pod" => cluster.pods.push(decode(object)?),
+                "DaemonSet" => cluster.daemon_sets.push(decode(object)?),
+                "PersistentVolumeClaim" => cluster.volume_claims.push(decode(object)?),
+                "PersistentVolume" => cluster.volumes.push(decode(object)?),
+                "StorageClass" => cluster.storage_classes.push(decode(object)?),
+                "PodDisruptionBudget" => cluster.disruption_budgets.push(decode(object)?),
                 "CSINode" => {
                     let csi: CSINode = decode(object)?;
-                    world.csi_nodes.insert(csi.metadata.name.clone().unwrap_or_default(), csi);
+                    cluster.csi_nodes.insert(csi.metadata.name.clone().unwrap_or_default(), csi);
                 }
                 "Namespace" => {
                     let namespace: Namespace = decode(object)?;
                     let meta = namespace.metadata;
-                    world.namespaces.insert(meta.name.unwrap_or_default(), meta.labels.unwrap_or_default());
+                    cluster.namespaces.insert(meta.name.unwrap_or_default(), meta.labels.unwrap_or_default());
                 }
                 "Deployment" | "ReplicaSet" | "StatefulSet" | "Job" => workloads.push(object),
                 _ => {}
             }
         }
-        for pod in &mut world.pods {
+        for pod in &mut cluster.pods {
             pod.metadata.namespace.get_or_insert_with(|| "default".to_owned());
         }
-        world.pods.extend(workloads::missing_pods(&workloads, &world.pods)?);
-        world.pods.sort_by_key(crate::placement::pod_key);
-        world.nodes.sort_by_key(|node| node.metadata.name.clone());
-        world.node_claims.sort_by_key(|claim| claim.name.clone());
-        world.pools.sort_by(|a, b| (b.weight, &b.name).cmp(&(a.weight, &a.name)));
+        cluster.pods.extend(workloads::missing_pods(&workloads, &cluster.pods)?);
+        cluster.pods.sort_by_key(crate::placement::pod_key);
+        cluster.nodes.sort_by_key(|node| node.metadata.name.clone());
+        cluster.node_claims.sort_by_key(|claim| claim.name.clone());
+        cluster.pools.sort_by(|a, b| (b.weight, &b.name).cmp(&(a.weight, &a.name)));
         named_namespaces.push("default".to_owned());
         for name in named_namespaces {
-            world.namespaces.entry(name).or_default();
+            cluster.namespaces.entry(name).or_default();
         }
-        for (name, labels) in &mut world.namespaces {
+        for (name, labels) in &mut cluster.namespaces {
             labels.insert("kubernetes.io/metadata.name".to_owned(), name.clone());
         }
-        Ok(world)
+        Ok(cluster)
     }
 
-    /// Volumes, claims and classes.
+    /// Returns the volumes, volume claims and storage classes.
     pub fn storage(&self) -> VolumeObjects<'_> {
         VolumeObjects::new(&self.volume_claims, &self.volumes, &self.storage_classes)
     }
 
-    /// The pool of that name.
+    /// Returns the pool with this name, or `None` if it does not exist.
     pub fn pool(&self, name: &str) -> Option<&Pool> {
         self.pools.iter().find(|pool| pool.name == name)
     }
 
-    /// What a node's volume drivers can attach.
+    /// Returns the `CSINode` of a node, which has the limits of its volume drivers. Returns `None`
+    /// if there is none.
     pub fn csi_node(&self, name: &str) -> Option<&CSINode> {
         self.csi_nodes.get(name)
     }
 }
 
-/// The objects of a document: its own, or those of the list that it is.
+/// Returns the objects of a document: the document itself, or the items of a list, recursively.
 fn flatten_lists(manifests: &Value) -> Vec<&Value> {
     if let Some(items) = manifests.as_array().or_else(|| manifests["items"].as_array()) {
         items.iter().flat_map(flatten_lists).collect()

@@ -1,4 +1,4 @@
-//! What `kerf plan -o json` prints (spec 09 §2.2). The oracle prints the same shape.
+//! The JSON that `kerf plan -o json` prints (spec 09 §2.2). The oracle prints the same format.
 
 use std::collections::BTreeMap;
 
@@ -8,32 +8,32 @@ use serde_json::Value;
 use crate::price::Price;
 use crate::selectors::satisfies;
 
-/// A plan.
+/// A plan as `kerf plan` prints it.
 #[derive(Debug, Clone, Default, Deserialize)]
 pub struct Plan {
-    /// Where pending pods go.
+    /// Placement of pending pods.
     #[serde(default)]
     pub provisioning: PlanProvisioning,
-    /// Which nodes go.
+    /// Nodes to remove.
     #[serde(default)]
     pub disruption: PlanDisruption,
-    /// Money.
+    /// Cost of all nodes before and after.
     #[serde(default)]
     pub cost: PlanCost,
 }
 
-/// Which nodes go.
+/// The disruption part of a plan.
 #[derive(Debug, Clone, Default, Deserialize)]
 pub struct PlanDisruption {
-    /// What to do, in this order.
+    /// Commands, in the order of execution.
     #[serde(default, deserialize_with = "or_default")]
     pub commands: Vec<PlanCommand>,
-    /// Nodes that stay.
+    /// Nodes that are not removed, with the reason.
     #[serde(default, deserialize_with = "or_default")]
     pub blocked: Vec<PlanBlockedNode>,
 }
 
-/// Nodes that go together.
+/// A disruption command: nodes that are removed together.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PlanCommand {
@@ -41,167 +41,170 @@ pub struct PlanCommand {
     pub reason: String,
     /// `delete` or `replace`.
     pub decision: String,
-    /// The nodes.
+    /// Names of the nodes to remove.
     pub nodes: Vec<String>,
-    /// The pods that have to move, `namespace/name`.
+    /// Pods that must move, `namespace/name`.
     #[serde(default, deserialize_with = "or_default")]
     pub pods: Vec<String>,
-    /// Machines that are launched first.
+    /// Nodes that are launched before the others are removed.
     #[serde(default, deserialize_with = "or_default")]
     pub replacements: Vec<PlanClaim>,
-    /// Pods for nodes that are there.
+    /// Pods that move to existing nodes.
     #[serde(default, deserialize_with = "or_default")]
     pub existing_nodes: Vec<ExistingPlacement>,
-    /// What that saves.
+    /// Price of the removed nodes minus price of the replacements, per hour.
     pub savings_per_hour: Price,
 }
 
-/// A node that stays, and why.
+/// A node that is not removed, and the reason.
 #[derive(Debug, Clone, Deserialize)]
 pub struct PlanBlockedNode {
-    /// The node.
+    /// Name of the node.
     pub node: String,
-    /// Why, for programs.
+    /// Reason code, for programs.
     #[serde(default)]
     pub code: String,
-    /// Why, for people.
+    /// Reason text, for people.
     #[serde(default)]
     pub message: String,
 }
 
-/// Money.
+/// Cost of all nodes before and after the plan.
 #[derive(Debug, Clone, Copy, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PlanCost {
-    /// What the nodes cost now.
+    /// Price of all nodes now.
     #[serde(default)]
     pub current_per_hour: Price,
-    /// What they cost afterwards.
+    /// Price of all nodes after the plan.
     #[serde(default)]
     pub planned_per_hour: Price,
 }
 
-/// Where pending pods go.
+/// The provisioning part of a plan: placement of pending pods.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PlanProvisioning {
-    /// Nodes to launch.
+    /// NodeClaims to create.
     #[serde(default, deserialize_with = "or_default")]
     pub node_claims: Vec<PlanClaim>,
-    /// Pods that fit on what is there.
+    /// Pods that fit on existing nodes.
     #[serde(default, deserialize_with = "or_default")]
     pub existing_nodes: Vec<ExistingPlacement>,
-    /// Pods that fit nowhere.
+    /// Pods that the plan does not place.
     #[serde(default, deserialize_with = "or_default")]
     pub unschedulable: Vec<UnschedulablePod>,
 }
 
-/// A node to launch.
+/// A NodeClaim to create.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PlanClaim {
-    /// The pool that it belongs to.
+    /// Name of the NodePool.
     pub node_pool: String,
-    /// What later commands of the plan call the node; only replacements are called anything.
+    /// Name by which later commands of the plan refer to the node. Empty unless the claim is a
+    /// replacement.
     #[serde(default)]
     pub name: String,
-    /// The pods it is for, `namespace/name`.
+    /// Pods that the node is for, `namespace/name`.
     #[serde(default, deserialize_with = "or_default")]
     pub pods: Vec<String>,
-    /// All types that may be launched, cheapest first.
+    /// Instance types that may be launched, cheapest first.
     #[serde(default, deserialize_with = "or_default")]
     pub instance_types: Vec<String>,
-    /// What the node's labels must satisfy.
+    /// Requirements on the node's labels.
     #[serde(default, deserialize_with = "or_default")]
     pub requirements: Vec<NodeRequirement>,
-    /// What pods and daemons ask for.
+    /// Requests of the pods and of the DaemonSet pods, by resource.
     #[serde(default, deserialize_with = "or_default")]
     pub requests: BTreeMap<String, String>,
-    /// The launch that is most likely.
+    /// The cheapest launch that the claim allows.
     pub estimate: Estimate,
 }
 
-/// A demand on one label of a node.
+/// A requirement on one label of a node.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeRequirement {
-    /// The label.
+    /// Label key.
     pub key: String,
     /// `In`, `NotIn`, `Exists`, `DoesNotExist`, `Gt`, `Lt`, `Gte` or `Lte`.
     pub operator: String,
-    /// What the label is compared with.
+    /// Values that the label is compared with.
     #[serde(default, deserialize_with = "or_default")]
     pub values: Vec<String>,
-    /// How many different values of the label the listed types must offer.
+    /// Number of different values of the label that the listed types must offer; `None` if any
+    /// number suffices.
     pub min_values: Option<i64>,
 }
 
 impl NodeRequirement {
-    /// Whether a label (absent: `None`) satisfies it.
+    /// Returns true if a label value satisfies the requirement; `None` means that the label is
+    /// absent.
     pub fn allows(&self, label: Option<&str>) -> bool {
         satisfies(label, &self.operator, &self.values)
     }
 }
 
-/// The launch that is most likely: the cheapest.
+/// The cheapest launch that a claim allows. It is the most likely launch.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Estimate {
-    /// The type.
+    /// Name of the instance type.
     pub instance_type: String,
-    /// The zone.
+    /// Zone of the offering.
     pub zone: String,
-    /// Spot, on-demand or reserved.
+    /// `spot`, `on-demand` or `reserved`.
     pub capacity_type: String,
-    /// What it costs.
+    /// Price of the offering.
     pub price_per_hour: Price,
 }
 
-/// Pods that go on a node that is there.
+/// Pods that are placed on an existing node.
 #[derive(Debug, Clone, Deserialize)]
 pub struct ExistingPlacement {
-    /// The node.
+    /// Name of the node.
     pub node: String,
     /// The pods, `namespace/name`.
     #[serde(default, deserialize_with = "or_default")]
     pub pods: Vec<String>,
 }
 
-/// A pod that fits nowhere.
+/// A pod that the plan does not place.
 #[derive(Debug, Clone, Deserialize)]
 pub struct UnschedulablePod {
     /// The pod, `namespace/name`.
     pub pod: String,
-    /// Why, for people.
+    /// Reason text, for people.
     #[serde(default)]
     pub message: String,
 }
 
 impl Plan {
-    /// Reads a plan.
+    /// Decodes a plan from JSON.
     pub fn read(value: &Value) -> Result<Self, serde_json::Error> {
         Self::deserialize(value)
     }
 
-    /// How many pods it places.
+    /// Returns the number of pods that the plan places.
     pub fn placed(&self) -> usize {
         self.placed_pods().count()
     }
 
-    /// The pods that it places, `namespace/name`.
+    /// Returns the pods that the plan places, `namespace/name`.
     pub fn placed_pods(&self) -> impl Iterator<Item = &str> {
         let new = self.provisioning.node_claims.iter().flat_map(|claim| &claim.pods);
         let existing = self.provisioning.existing_nodes.iter().flat_map(|node| &node.pods);
         new.chain(existing).map(String::as_str)
     }
 
-    /// What the new nodes cost by their estimates.
+    /// Returns the price of the new nodes, the sum of their estimates.
     pub fn price(&self) -> Price {
         self.provisioning.node_claims.iter().map(|claim| claim.estimate.price_per_hour).sum()
     }
 }
 
-/// An explicit `null`, which Go prints for an empty list, is the same as absence.
+/// Decodes an explicit `null` as the default: Go prints `null` for an empty list.
 fn or_default<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(deserializer: D) -> Result<T, D::Error> {
     Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }

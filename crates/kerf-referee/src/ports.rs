@@ -1,4 +1,4 @@
-//! Host ports: two pods on one node may not ask for the same port of the host.
+//! Host ports: two pods on one node may not use the same port of the host.
 
 use std::fmt;
 
@@ -7,16 +7,17 @@ use k8s_openapi::api::core::v1::Pod;
 /// A port of the host that a pod occupies.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HostPort {
-    /// The address it is bound to; `0.0.0.0` and `::` are all addresses.
+    /// Address that the port is bound to; `0.0.0.0` and `::` mean every address.
     pub ip: String,
-    /// Its number.
+    /// Port number on the host.
     pub port: i32,
     /// `TCP`, `UDP` or `SCTP`.
     pub protocol: String,
 }
 
 impl HostPort {
-    /// Whether both cannot be open on one host: same number and protocol, and one address or an address that is all of them.
+    /// Returns true if both ports cannot be open on one host: number and protocol are equal, and
+    /// the addresses are equal or one of them means every address.
     pub fn conflicts_with(&self, other: &Self) -> bool {
         let all = |ip: &str| ip == "0.0.0.0" || ip == "::";
         self.port == other.port
@@ -31,28 +32,33 @@ impl fmt::Display for HostPort {
     }
 }
 
-/// The host ports of a pod: those of its containers, init containers aside.
+/// Returns the host ports of the pod's containers. Init containers are not included.
 pub fn host_ports(pod: &Pod) -> Vec<HostPort> {
     let containers = pod.spec.iter().flat_map(|spec| &spec.containers);
     let ports = containers.flat_map(|container| container.ports.iter().flatten());
     ports
         .filter_map(|port| {
             let number = port.host_port.filter(|number| *number != 0)?;
-            let or = |text: &Option<String>, default: &str| match text.as_deref() {
+            let or_default = |text: &Option<String>, default: &str| match text.as_deref() {
                 None | Some("") => default.to_owned(),
                 Some(text) => text.to_owned(),
             };
-            Some(HostPort { ip: or(&port.host_ip, "0.0.0.0"), port: number, protocol: or(&port.protocol, "TCP") })
+            Some(HostPort {
+                ip: or_default(&port.host_ip, "0.0.0.0"),
+                port: number,
+                protocol: or_default(&port.protocol, "TCP"),
+            })
         })
         .collect()
 }
 
-/// The first pair of ports that two pods cannot both have.
+/// Returns the first pair of host ports of the two pods that conflict, `a`'s port first. Returns
+/// `None` if no ports conflict.
 pub fn conflict(a: &Pod, b: &Pod) -> Option<(HostPort, HostPort)> {
-    let theirs = host_ports(b);
-    host_ports(a).into_iter().find_map(|our| {
-        let their = theirs.iter().find(|their| our.conflicts_with(their))?.clone();
-        Some((our, their))
+    let other_ports = host_ports(b);
+    host_ports(a).into_iter().find_map(|port| {
+        let other_port = other_ports.iter().find(|other_port| port.conflicts_with(other_port))?.clone();
+        Some((port, other_port))
     })
 }
 

@@ -1,7 +1,7 @@
-//! Money an hour, in whole nano-dollars.
+//! Prices per hour, in whole nano-dollars.
 //!
-//! The wire has floating-point numbers; they are read once, rounded to nano-dollars, and from then on compared and added
-//! exactly.
+//! JSON has floating-point prices. They are rounded to nano-dollars once, when they are read, and
+//! compared and added exactly from then on.
 
 use std::fmt;
 use std::iter::Sum;
@@ -9,33 +9,34 @@ use std::ops::{Add, Sub};
 
 use serde::{Deserialize, Deserializer};
 
-/// A price an hour.
+/// A price per hour, in nano-dollars.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Price(i64);
 
 impl Price {
-    /// Free of charge.
+    /// The price of something free of charge.
     pub const ZERO: Self = Self(0);
-    /// More than anything costs.
+    /// The greatest price, greater than any real one.
     pub const MAX: Self = Self(i64::MAX);
 
-    /// The price of that many nano-dollars an hour.
+    /// Creates a price from nano-dollars per hour.
     pub const fn from_nanos(nanos: i64) -> Self {
         Self(nanos)
     }
 
-    /// The price in nano-dollars an hour.
+    /// Returns the price in nano-dollars per hour.
     pub const fn nanos(self) -> i64 {
         self.0
     }
 
-    /// The number on the wire, rounded to nano-dollars.
+    /// Converts a price in dollars per hour, as JSON has it, and rounds it to nano-dollars.
     pub fn from_wire(dollars: f64) -> Self {
-        // The cast saturates, and turns what is no number into zero.
+        // The cast saturates and turns NaN into zero.
         Self((dollars * 1e9).round() as i64)
     }
 
-    /// How many times `other` this is, for reports only. Two free things cost the same.
+    /// Returns this price divided by `other`, for reports only. The ratio of two equal prices is 1,
+    /// also if both are zero.
     pub fn ratio_to(self, other: Self) -> f64 {
         if self == other { 1.0 } else { self.0 as f64 / other.0 as f64 }
     }

@@ -1,8 +1,8 @@
-//! Kerf as anybody meets it: the program `kerf`, asked by files and understood by what it prints.
+//! The program `kerf`, called as a user calls it: input from files, result from its output.
 //!
-//! The referee must not depend on the engine, so that this is the only way in which it can ask for a plan; and it proves the
-//! whole way from manifests to JSON, not only the middle of it. Whoever has the program in their own process can say how it is
-//! run there: a thousand questions then start no thousand programs.
+//! The referee must not depend on the engine, so calling the program is its only way to obtain a
+//! plan. This also tests the whole path from manifests to JSON. A caller that links the crate
+//! `kerf` can pass its own runner, so that a thousand plans do not start a thousand processes.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -13,34 +13,35 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde_json::Value;
 
-/// The instant for which everybody plans.
+/// The time for which all plans are made, by Kerf and by Karpenter.
 pub const PLAN_TIME: &str = "2026-03-04T12:00:00Z";
 
-/// Runs the program with arguments, its own name not among them: what it prints, or why it does not.
+/// Runs `kerf` with arguments, the program's name not included. Returns its standard output or an
+/// error.
 pub type RunProgram = dyn Fn(Vec<OsString>) -> Result<Vec<u8>, KerfError> + Send + Sync;
 
-/// The program.
+/// The program `kerf` and the folder for its input files.
 pub struct KerfProgram {
     run: Box<RunProgram>,
     scratch: PathBuf,
     runs_started: AtomicU64,
 }
 
-/// Whoever answers manifests and instance types with a plan, in JSON.
+/// A function from manifests and instance types (both JSON texts) to a plan in JSON.
 pub type Planner<'a> = dyn Fn(&str, &str) -> Result<Value, String> + Sync + 'a;
 
-/// Why there is no plan.
+/// Reason why there is no plan.
 #[derive(Debug, thiserror::Error)]
 pub enum KerfError {
-    /// Its input could not be written or it could not be started.
+    /// The input files could not be written or the program could not be started.
     #[error("cannot run kerf: {0}")]
     NotRun(#[from] std::io::Error),
-    /// It ended with another code than 0.
-    #[error("kerf ends with {code}: {message}")]
+    /// The program ended with an exit code other than 0.
+    #[error("kerf exits with code {code}: {message}")]
     Refused {
-        /// The exit code, or what ended it.
+        /// Exit status, or the signal that ended the program.
         code: String,
-        /// What it said.
+        /// Standard error of the program.
         message: String,
     },
 }
@@ -52,7 +53,7 @@ impl fmt::Debug for KerfProgram {
 }
 
 impl KerfProgram {
-    /// The program at a path, with a folder for the files that it reads.
+    /// Creates a handle for the program at a path. Input files are written to `scratch`.
     pub fn new(program: PathBuf, scratch: PathBuf) -> Self {
         let run = move |arguments| {
             let output = Command::new(&program).args::<Vec<OsString>, _>(arguments).output()?;
@@ -65,21 +66,24 @@ impl KerfProgram {
         Self::with_runner(Box::new(run), scratch)
     }
 
-    /// The program run in another way, with a folder for the files that it reads.
+    /// Creates a handle that calls `run` instead of starting a process. Input files are written to
+    /// `scratch`.
     pub fn with_runner(run: Box<RunProgram>, scratch: PathBuf) -> Self {
         Self { run, scratch, runs_started: AtomicU64::new(0) }
     }
 
-    /// Its plan for these manifests and instance types, without measurements.
+    /// Returns the plan for these manifests and instance types, made with one thread. It contains
+    /// no measured times.
     pub fn plan_json(&self, manifests: &str, types: &str) -> Result<Value, String> {
         let bytes = self.plan_output(manifests, types, &["--threads", "1"]).map_err(|error| error.to_string())?;
         serde_json::from_slice(&bytes).map_err(|error| format!("not JSON: {error}"))
     }
 
-    /// What it prints for these manifests and instance types, without measurements.
+    /// Returns the output of `kerf plan` for these manifests and instance types, with the arguments
+    /// `more` added. It contains no measured times.
     pub fn plan_output(&self, manifests: &str, types: &str, more: &[&str]) -> Result<Vec<u8>, KerfError> {
-        let question = self.runs_started.fetch_add(1, Ordering::Relaxed);
-        let file = |kind: &str| self.scratch.join(format!("kerf-{}-{question}-{kind}.json", std::process::id()));
+        let run_number = self.runs_started.fetch_add(1, Ordering::Relaxed);
+        let file = |kind: &str| self.scratch.join(format!("kerf-{}-{run_number}-{kind}.json", std::process::id()));
         let (manifest_file, types_file) = (file("manifests"), file("types"));
         fs::write(&manifest_file, manifests)?;
         fs::write(&types_file, types)?;
@@ -88,7 +92,7 @@ impl KerfProgram {
         arguments.extend([types_file.clone().into(), "-f".into(), manifest_file.clone().into()]);
         arguments.extend(more.iter().map(OsString::from));
         let output = (self.run)(arguments);
-        // Left-overs of a run that failed are worth less than a clean folder.
+        // A failed run leaves no files behind: a clean folder is worth more than its input.
         let _ = (fs::remove_file(&manifest_file), fs::remove_file(&types_file));
         output
     }

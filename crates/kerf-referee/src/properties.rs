@@ -1,14 +1,19 @@
-//! What must hold of every plan, on random worlds.
+//! Properties that every provisioning plan must have, checked on random clusters.
 //!
-//! * No constraint is broken, by [`check`](crate::check::check).
-//! * No pod is left out that could be added to the plan as it is, by [`addable`]; and on worlds that are small enough none that the
-//!   exhaustive search places ([`Commitment::Late`]: by what can be known within one pass) besides all that the plan places.
-//!   A placement of more pods that leaves out one of the plan's is no fault: the plan must place what Karpenter places, by
-//!   its order. Neither is one that launches a node for a pod which has a place: kube-scheduler does not wait for that.
-//! * The same bytes for one and two threads, for any order of the input's objects, and when asked again.
+//! - No constraint is broken, by [`check`](crate::check::check).
+//! - No pod is left out that could be added to the plan without another change, by
+//!   [`addable_pods`]. On small clusters, no pod is left out that the exhaustive search places
+//!   besides all pods of the plan ([`DomainChoice::OnlyWhenForced`]: with what is known within one
+//!   pass). A placement of more pods that leaves out one of the plan's pods is not a violation: the
+//!   plan must place what Karpenter places, in Karpenter's order. Neither is a placement that
+//!   launches a node for a pod which fits on an existing node: kube-scheduler does not wait for
+//!   that node.
+//! - The output is the same for one and two threads, for any order of the input's objects, and when
+//!   the program runs again.
 //!
-//! On small worlds it is also told how much dearer the plan is than the best ([`Commitment::Free`]). The best knows no wishes, so the
-//! plan that is compared with it is one for which wishes are ignored.
+//! On small clusters the cost of the plan is also compared with the optimum
+//! ([`DomainChoice::Unrestricted`]). The optimum ignores preferences, so a plan that ignores
+//! preferences is compared with it.
 
 mod clusters;
 
@@ -30,42 +35,44 @@ use crate::search::{DomainChoice, Optimum, optimum, pod_equivalence_key};
 
 pub use self::clusters::{ClusterPropertyResult, check_cluster_properties};
 
-/// How many steps the exhaustive search may take for one world.
+/// Steps of the exhaustive search for one cluster.
 pub const DEFAULT_SEARCH_STEPS: u64 = 10_000;
 
-/// How closely a world is looked at.
+/// How thoroughly a cluster is checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CheckOptions {
-    /// Whether the plan is asked for again, on two threads and with the objects in another order.
+    /// True to repeat the plan on two threads and with the objects in another order.
     pub repeat_runs: bool,
-    /// How many steps the exhaustive search may take.
+    /// Greatest number of steps of the exhaustive search.
     pub search_steps: u64,
 }
 
-/// What a world showed.
+/// Result of the checks on one cluster.
 #[derive(Debug, Clone)]
 pub struct PropertyResult {
-    /// The world's seed.
+    /// Seed of the cluster.
     pub seed: u64,
-    /// The world's size.
+    /// Size of the cluster.
     pub size: ClusterSize,
-    /// Everything that is wrong with the plan.
+    /// All violations, one sentence each.
     pub violations: Vec<String>,
-    /// What the plan costs and what the best costs, if the search came to an end and the two place the same number of pods.
+    /// Cost of the plan and of the optimum. `None` if the search did not complete or the two place
+    /// different numbers of pods.
     pub cost: Option<CostComparison>,
 }
 
-/// What a plan costs against the best.
+/// Cost of a plan and of the optimum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CostComparison {
-    /// The plan's new nodes.
+    /// Price of the plan's new nodes.
     pub planned: Price,
-    /// The best's.
+    /// Price of the optimum's new nodes.
     pub best: Price,
 }
 
 impl CostComparison {
-    /// How much dearer the plan is, as a part of the best's price; all of it where the best is free and the plan is not.
+    /// Returns how much more the plan costs, as a fraction of the optimum's price. Returns 1 if
+    /// only the optimum costs nothing.
     pub fn gap(self) -> f64 {
         if self.best == Price::ZERO && self.planned > Price::ZERO {
             return 1.0;
@@ -74,86 +81,89 @@ impl CostComparison {
     }
 }
 
-/// Asks for a plan and looks at it from all sides.
-pub fn check_properties(made: &GeneratedCluster, kerf: &KerfProgram, care: CheckOptions) -> PropertyResult {
-    let mut trial = PropertyResult { seed: made.seed, size: made.size, violations: Vec::new(), cost: None };
-    if let Err(fault) = run_checks(made, kerf, care, &mut trial) {
-        trial.violations.push(fault);
+/// Makes a plan for a generated cluster and checks all properties.
+pub fn check_properties(generated: &GeneratedCluster, kerf: &KerfProgram, options: CheckOptions) -> PropertyResult {
+    let mut result = PropertyResult { seed: generated.seed, size: generated.size, violations: Vec::new(), cost: None };
+    if let Err(error) = run_checks(generated, kerf, options, &mut result) {
+        result.violations.push(error);
     }
-    trial
+    result
 }
 
 fn run_checks(
-    made: &GeneratedCluster,
+    generated: &GeneratedCluster,
     kerf: &KerfProgram,
-    care: CheckOptions,
-    trial: &mut PropertyResult,
+    options: CheckOptions,
+    result: &mut PropertyResult,
 ) -> Result<(), String> {
-    let ask = |manifests: &str, threads: &str| {
-        kerf.plan_output(manifests, &made.types, &["--only", "provisioning", "--threads", threads])
+    let plan_bytes = |manifests: &str, threads: &str| {
+        kerf.plan_output(manifests, &generated.types, &["--only", "provisioning", "--threads", threads])
             .map_err(|error| error.to_string())
     };
-    let bytes = ask(&made.manifests, "1")?;
-    if care.repeat_runs {
-        if ask(&made.manifests, "2")? != bytes {
-            trial.violations.push("another plan with two threads".to_owned());
+    let bytes = plan_bytes(&generated.manifests, "1")?;
+    if options.repeat_runs {
+        if plan_bytes(&generated.manifests, "2")? != bytes {
+            result.violations.push("the plan differs with two threads".to_owned());
         }
-        if ask(&with_shuffled_objects(made)?, "1")? != bytes {
-            trial.violations.push("another plan for another order of objects".to_owned());
+        if plan_bytes(&with_shuffled_objects(generated)?, "1")? != bytes {
+            result.violations.push("the plan differs if the objects are in another order".to_owned());
         }
     }
-    let answer: Value = serde_json::from_slice(&bytes).map_err(|error| format!("not JSON: {error}"))?;
-    let (plan, violations) = read_and_check_plan(made, &answer)?;
-    trial.violations.extend(violations.iter().map(|violation| format!("breaks {violation}")));
+    let plan_json: Value = serde_json::from_slice(&bytes).map_err(|error| format!("not JSON: {error}"))?;
+    let (plan, violations) = read_and_check_plan(generated, &plan_json)?;
+    result.violations.extend(violations.iter().map(|violation| format!("breaks {violation}")));
     if !violations.is_empty() {
         return Ok(());
     }
-    let world = ClusterManifests::read(&made.manifests).map_err(|error| error.to_string())?;
-    let types = catalogue::read(&made.types).map_err(|error| error.to_string())?;
-    let could_be_added = addable_pods(&world, &types, &plan);
-    trial
+    let cluster = ClusterManifests::read(&generated.manifests).map_err(|error| error.to_string())?;
+    let types = catalogue::read(&generated.types).map_err(|error| error.to_string())?;
+    let addable = addable_pods(&cluster, &types, &plan);
+    result
         .violations
-        .extend(could_be_added.iter().map(|(pod, place)| format!("leaves out {pod}, which can go on {place}")));
-    if made.size != ClusterSize::Small {
+        .extend(addable.iter().map(|(pod, target)| format!("leaves {pod} unplaced, although it can run on {target}")));
+    if generated.size != ClusterSize::Small {
         return Ok(());
     }
-    let best = |commitment| optimum(&world, &types, commitment, care.search_steps);
-    if let Some(late) =
-        best(DomainChoice::OnlyWhenForced).filter(|late| covers_plan_and_places_more(late, &plan, &world))
+    let best = |domain_choice| optimum(&cluster, &types, domain_choice, options.search_steps);
+    if let Some(forced) =
+        best(DomainChoice::OnlyWhenForced).filter(|forced| covers_plan_and_places_more(forced, &plan, &cluster))
     {
-        let Optimum { placed, placements, .. } = late;
-        trial.violations.push(format!("places {} pods, but {placed} can be: {placements:?}", plan.placed()));
+        let Optimum { placed, placements, .. } = forced;
+        result.violations.push(format!("places {} pods, but {placed} can be placed: {placements:?}", plan.placed()));
     }
-    let plan = if PREFERENCE_MARKERS.iter().any(|word| made.manifests.contains(word)) {
-        plan_ignoring_preferences(made, kerf)?
+    let plan = if PREFERENCE_MARKERS.iter().any(|word| generated.manifests.contains(word)) {
+        plan_ignoring_preferences(generated, kerf)?
     } else {
         plan
     };
-    if let Some(free) = best(DomainChoice::Unrestricted).filter(|free| free.placed == plan.placed()) {
-        trial.cost = Some(CostComparison { planned: plan.price(), best: free.price });
+    if let Some(unrestricted) =
+        best(DomainChoice::Unrestricted).filter(|unrestricted| unrestricted.placed == plan.placed())
+    {
+        result.cost = Some(CostComparison { planned: plan.price(), best: unrestricted.price });
     }
     Ok(())
 }
 
-/// Words by which manifests have wishes.
+/// Words in manifests that express preferences.
 const PREFERENCE_MARKERS: [&str; 3] = ["preferredDuringScheduling", "ScheduleAnyway", "PreferNoSchedule"];
 
-/// The plan for which wishes are ignored.
-fn plan_ignoring_preferences(made: &GeneratedCluster, kerf: &KerfProgram) -> Result<Plan, String> {
+/// Returns the plan that ignores preferences.
+fn plan_ignoring_preferences(generated: &GeneratedCluster, kerf: &KerfProgram) -> Result<Plan, String> {
     let bytes = kerf.plan_output(
-        &made.manifests,
-        &made.types,
+        &generated.manifests,
+        &generated.types,
         &["--only", "provisioning", "--threads", "1", "--preference-policy", "Ignore"],
     );
-    let answer: Value = serde_json::from_slice(&bytes.map_err(|error| error.to_string())?)
+    let plan_json: Value = serde_json::from_slice(&bytes.map_err(|error| error.to_string())?)
         .map_err(|error| format!("not JSON: {error}"))?;
-    Plan::read(&answer).map_err(|error| format!("not a plan: {error}"))
+    Plan::read(&plan_json).map_err(|error| format!("cannot read the plan: {error}"))
 }
 
-/// Whether a placement has all that the plan has, alike pods taken for each other, and more.
-fn covers_plan_and_places_more(better: &Optimum, plan: &Plan, world: &ClusterManifests) -> bool {
+/// Returns true if the placement contains all pods of the plan, on existing nodes too, and more
+/// pods. Equivalent pods are interchangeable.
+fn covers_plan_and_places_more(better: &Optimum, plan: &Plan, cluster: &ClusterManifests) -> bool {
     let kinds: BTreeMap<String, String> =
-        world.pods.iter().map(|pod| (pod_key(pod), pod_equivalence_key(pod))).collect();
+        cluster.pods.iter().map(|pod| (pod_key(pod), pod_equivalence_key(pod))).collect();
     let count = |pods: &mut dyn Iterator<Item = &str>| {
         let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
         for kind in pods.filter_map(|pod| kinds.get(pod)) {
@@ -162,34 +172,34 @@ fn covers_plan_and_places_more(better: &Optimum, plan: &Plan, world: &ClusterMan
         counts
     };
     let covers = |more: &BTreeMap<&str, usize>, less: &BTreeMap<&str, usize>| {
-        less.iter().all(|(kind, count)| more.get(kind).is_some_and(|there| there >= count))
+        less.iter().all(|(kind, count)| more.get(kind).is_some_and(|available| available >= count))
     };
-    let on_nodes = better.placements.iter().filter(|(_, place)| !place.starts_with("new "));
+    let on_nodes = better.placements.iter().filter(|(_, target)| !target.starts_with("new "));
     let on_plan_nodes = plan.provisioning.existing_nodes.iter().flat_map(|node| &node.pods);
     better.placed > plan.placed()
         && covers(&count(&mut better.placements.iter().map(|(pod, _)| pod.as_str())), &count(&mut plan.placed_pods()))
         && covers(&count(&mut on_nodes.map(|(pod, _)| pod.as_str())), &count(&mut on_plan_nodes.map(String::as_str)))
 }
 
-/// The manifests with their objects in another order.
-fn with_shuffled_objects(made: &GeneratedCluster) -> Result<String, String> {
-    let mut list: Value = serde_json::from_str(&made.manifests).map_err(|error| error.to_string())?;
+/// Returns the manifests with their objects in another order.
+fn with_shuffled_objects(generated: &GeneratedCluster) -> Result<String, String> {
+    let mut list: Value = serde_json::from_str(&generated.manifests).map_err(|error| error.to_string())?;
     if let Some(items) = list["items"].as_array_mut() {
-        Random::new(made.seed).shuffle(items);
+        Random::new(generated.seed).shuffle(items);
     }
     Ok(list.to_string())
 }
 
-/// How much dearer plans are than the best, for people.
-pub fn describe_gaps(trials: &[PropertyResult]) -> String {
-    let mut gaps: Vec<f64> = trials.iter().filter_map(|trial| Some(trial.cost?.gap())).collect();
+/// Describes the distribution of cost gaps, for people.
+pub fn describe_gaps(results: &[PropertyResult]) -> String {
+    let mut gaps: Vec<f64> = results.iter().filter_map(|result| Some(result.cost?.gap())).collect();
     gaps.sort_by(f64::total_cmp);
-    let Some(last) = gaps.len().checked_sub(1) else { return "no world whose best is known".to_owned() };
+    let Some(last) = gaps.len().checked_sub(1) else { return "no cluster whose optimum is known".to_owned() };
     let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
     let at = |per_mille: usize| gaps[last * per_mille / 1000] * 100.0;
     let exact = gaps.iter().filter(|gap| **gap == 0.0).count();
     format!(
-        "{} worlds whose best is known: mean gap {:.2} %, none in {exact}; half {:.1} %, 90 % {:.1} %, 95 % {:.1} %, 99 % {:.1} %, most {:.1} %",
+        "{} clusters whose optimum is known: mean gap {:.2} %, no gap in {exact}; p50 {:.1} %, p90 {:.1} %, p95 {:.1} %, p99 {:.1} %, max {:.1} %",
         gaps.len(),
         mean * 100.0,
         at(500),

@@ -1,18 +1,18 @@
-//! Chance from a seed: the same seed gives the same numbers on every machine (splitmix64).
+//! Random numbers from a seed (splitmix64): a seed gives the same numbers on every computer.
 
-/// A source of numbers.
+/// A seeded generator of random numbers.
 #[derive(Debug, Clone)]
 pub struct Random(u64);
 
 impl Random {
-    /// The source with that seed.
+    /// Creates the generator for a seed.
     pub fn new(seed: u64) -> Self {
         let mut random = Self(seed);
         random.next_u64();
         random
     }
 
-    /// The next number.
+    /// Returns the next random number, any 64 bits.
     pub fn next_u64(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
@@ -21,28 +21,30 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// A number below `bound`; 0 if there is none.
+    /// Returns a number less than `bound`, or 0 if `bound` is 0.
     pub fn below(&mut self, bound: usize) -> usize {
-        // The high half of a wide product: no division, and no bias that a test could notice.
+        // The high half of a wide product needs no division, and its bias is too small for a test
+        // to notice.
         ((u128::from(self.next_u64()) * bound as u128) >> 64) as usize
     }
 
-    /// A number from `low` to `high`, both included.
+    /// Returns a number from `low` to `high`, both included.
     pub fn between(&mut self, low: usize, high: usize) -> usize {
         low + self.below(high.saturating_sub(low) + 1)
     }
 
-    /// True so many times in a hundred.
+    /// Returns true with a probability of `percent` in 100.
     pub fn happens_percent(&mut self, percent: usize) -> bool {
         self.below(100) < percent
     }
 
-    /// One of the items. There must be one.
+    /// Returns one of the items. Panics if there are none.
     pub fn pick<'a, T>(&mut self, items: &'a [T]) -> &'a T {
         &items[self.below(items.len())]
     }
 
-    /// Some of the items, at least `least` of them if there are so many, in their order.
+    /// Returns a random subset of the items in their original order: at least `least` of them, or
+    /// all if there are fewer.
     pub fn pick_subset<T: Clone>(&mut self, items: &[T], least: usize) -> Vec<T> {
         let mut order: Vec<usize> = (0..items.len()).collect();
         self.shuffle(&mut order);
@@ -51,7 +53,7 @@ impl Random {
         order.into_iter().map(|i| items[i].clone()).collect()
     }
 
-    /// Puts the items in some order.
+    /// Puts the items in random order.
     pub fn shuffle<T>(&mut self, items: &mut [T]) {
         for i in (1..items.len()).rev() {
             items.swap(i, self.below(i + 1));
@@ -78,8 +80,8 @@ mod tests {
         let mut random = Random::new(1);
         for _ in 0..1000 {
             assert!((3..=5).contains(&random.between(3, 5)));
-            let some = random.pick_subset(&[1, 2, 3, 4], 2);
-            assert!(some.len() >= 2 && some.is_sorted());
+            let subset = random.pick_subset(&[1, 2, 3, 4], 2);
+            assert!(subset.len() >= 2 && subset.is_sorted());
         }
         assert_eq!(random.below(0), 0);
         assert!(!random.happens_percent(0) && random.happens_percent(100));

@@ -1,7 +1,8 @@
-//! Amounts of resources by name, and what one pod asks for.
+//! Amounts of resources by name, and the requests of a pod.
 //!
-//! The arithmetic is that of spec 02 §4.3 and the effective request that of §4.2, which is Kubernetes' own. Amounts are exact
-//! whole nano-units. A quantity that cannot be read counts as nothing: the API server has refused it long before.
+//! The arithmetic follows spec 02 §4.3. Effective requests follow §4.2, which is Kubernetes' own
+//! rule. Amounts are exact, in nano-units. A quantity that cannot be parsed is skipped: the API
+//! server rejects such objects.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,48 +14,48 @@ use kerf_api::quantity::Quantity;
 /// The resource that counts pods.
 pub const PODS: &str = "pods";
 
-/// Amounts by resource name. A name that is absent stands for zero.
+/// Amounts by resource name. An absent name counts as zero.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Resources(BTreeMap<String, Quantity>);
 
 impl Resources {
-    /// Nothing of anything.
+    /// Creates an empty list of resources.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// What a resource map of an API object says.
+    /// Parses a resource map of an API object. Quantities that cannot be parsed are skipped.
     pub fn from_quantities(map: Option<&BTreeMap<String, WireQuantity>>) -> Self {
         let amounts = map.into_iter().flatten().filter_map(|(name, text)| Some((name.clone(), text.0.parse().ok()?)));
         Self(amounts.collect())
     }
 
-    /// What a resource map in plain text says.
+    /// Parses a resource map of plain strings. Quantities that cannot be parsed are skipped.
     pub fn parse<'a>(map: impl IntoIterator<Item = (&'a String, &'a String)>) -> Self {
         Self(map.into_iter().filter_map(|(name, text)| Some((name.clone(), text.parse().ok()?))).collect())
     }
 
-    /// How much there is of a resource.
+    /// Returns the amount of a resource, zero if it is absent.
     pub fn get(&self, name: &str) -> Quantity {
         self.0.get(name).copied().unwrap_or(Quantity::ZERO)
     }
 
-    /// Whether the resource is named at all, be it with zero.
+    /// Returns true if the resource is present, even with amount zero.
     pub fn contains(&self, name: &str) -> bool {
         self.0.contains_key(name)
     }
 
-    /// Says how much there is of a resource.
+    /// Sets the amount of a resource.
     pub fn set(&mut self, name: &str, amount: Quantity) {
         self.0.insert(name.to_owned(), amount);
     }
 
-    /// Every named resource with its amount, by name.
+    /// Iterates over all resources with their amounts, in order of name.
     pub fn iter(&self) -> impl Iterator<Item = (&str, Quantity)> {
         self.0.iter().map(|(name, amount)| (name.as_str(), *amount))
     }
 
-    /// Element-wise sum over the union of names.
+    /// Returns the element-wise sum over the union of names.
     #[must_use]
     pub fn plus(&self, other: &Self) -> Self {
         let mut sum = self.clone();
@@ -64,13 +65,13 @@ impl Resources {
         sum
     }
 
-    /// Element-wise difference over the names of `self`; may be negative.
+    /// Returns the element-wise difference over the names of `self`. Amounts may be negative.
     #[must_use]
     pub fn minus(&self, other: &Self) -> Self {
         Self(self.0.iter().map(|(name, amount)| (name.clone(), *amount - other.get(name))).collect())
     }
 
-    /// Element-wise maximum over the union of names.
+    /// Returns the element-wise maximum over the union of names.
     #[must_use]
     pub fn max(&self, other: &Self) -> Self {
         let mut most = self.clone();
@@ -82,41 +83,46 @@ impl Resources {
         most
     }
 
-    /// Element-wise minimum over the names that both have.
+    /// Returns the element-wise minimum over the names that both have.
     #[must_use]
     pub fn min(&self, other: &Self) -> Self {
         let both = self.0.iter().filter(|(name, _)| other.contains(name));
         Self(both.map(|(name, amount)| (name.clone(), (*amount).min(other.get(name)))).collect())
     }
 
-    /// The same with every negative amount raised to zero.
+    /// Returns these amounts with every negative amount raised to zero.
     #[must_use]
     pub fn clamped_to_zero(&self) -> Self {
         Self(self.0.iter().map(|(name, amount)| (name.clone(), (*amount).max(Quantity::ZERO))).collect())
     }
 
-    /// What is missing when `self` is put into `room`: names with the amount asked and the amount there. Empty means that it
-    /// fits. Room that is overdrawn in any resource takes nothing, so its negative resources are listed too.
-    pub fn shortages_in(&self, room: &Self) -> Vec<ResourceShortage> {
-        let short = self.iter().filter(|(name, amount)| *amount > room.get(name));
-        let mut lacks: Vec<ResourceShortage> = short
-            .map(|(name, asked)| ResourceShortage {
+    /// Returns the resources of which `available` has less than `self` requests; empty if `self`
+    /// fits. A negative amount in `available` is always a shortage, even if `self` requests nothing
+    /// of it: a node whose capacity is exceeded in any resource accepts no pod.
+    pub fn shortages_in(&self, available: &Self) -> Vec<ResourceShortage> {
+        let short = self.iter().filter(|(name, amount)| *amount > available.get(name));
+        let mut shortages: Vec<ResourceShortage> = short
+            .map(|(name, requested)| ResourceShortage {
                 resource: name.to_owned(),
-                requested: asked,
-                available: room.get(name),
+                requested,
+                available: available.get(name),
             })
             .collect();
-        for (name, there) in room.iter().filter(|(_, there)| *there < Quantity::ZERO) {
-            if !lacks.iter().any(|lack| lack.resource == name) {
-                lacks.push(ResourceShortage { resource: name.to_owned(), requested: self.get(name), available: there });
+        for (name, amount) in available.iter().filter(|(_, amount)| *amount < Quantity::ZERO) {
+            if !shortages.iter().any(|shortage| shortage.resource == name) {
+                shortages.push(ResourceShortage {
+                    resource: name.to_owned(),
+                    requested: self.get(name),
+                    available: amount,
+                });
             }
         }
-        lacks
+        shortages
     }
 
-    /// Whether `self` can be put into `room`.
-    pub fn fits_into(&self, room: &Self) -> bool {
-        self.shortages_in(room).is_empty()
+    /// Returns true if `self` fits into `available`.
+    pub fn fits_into(&self, available: &Self) -> bool {
+        self.shortages_in(available).is_empty()
     }
 }
 
@@ -130,24 +136,24 @@ impl fmt::Display for Resources {
     }
 }
 
-/// A resource that does not suffice.
+/// A resource of which less is available than requested.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ResourceShortage {
-    /// Its name.
+    /// Name of the resource.
     pub resource: String,
-    /// How much was asked.
+    /// Requested amount.
     pub requested: Quantity,
-    /// How much there was.
+    /// Available amount; may be negative.
     pub available: Quantity,
 }
 
 impl fmt::Display for ResourceShortage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {} asked, {} there", self.resource, self.requested, self.available)
+        write!(f, "{}: {} requested, {} available", self.resource, self.requested, self.available)
     }
 }
 
-/// What a pod asks for, itself as one of `pods` included (spec 02 §4.2).
+/// Returns the effective requests of the pod, with 1 of the resource `pods` (spec 02 §4.2).
 pub fn pod_requests(pod: &Pod) -> Resources {
     let Some(spec) = &pod.spec else { return one_pod() };
     let status = pod.status.as_ref();
@@ -168,7 +174,7 @@ pub fn pod_requests(pod: &Pod) -> Resources {
             sidecars = sidecars.plus(&container_requests(container, init_statuses, infeasible));
             starting = starting.max(&sidecars);
         } else {
-            // A plain init container runs beside the sidecars that were started before it.
+            // A plain init container runs together with the sidecars that were started before it.
             starting = starting.max(&requests_of(container.resources.as_ref()).plus(&sidecars));
         }
     }
@@ -181,7 +187,7 @@ pub fn pod_requests(pod: &Pod) -> Resources {
     requests.plus(&Resources::from_quantities(spec.overhead.as_ref())).plus(&one_pod())
 }
 
-/// What several pods ask for together; names `pods` also when there are none.
+/// Returns the sum of the pods' requests. It contains `pods` even if there are no pods.
 pub fn sum_of_requests<'a>(pods: impl IntoIterator<Item = &'a Pod>) -> Resources {
     let mut none = Resources::new();
     none.set(PODS, Quantity::ZERO);
@@ -198,13 +204,14 @@ fn requests_of(resources: Option<&ResourceRequirements>) -> Resources {
     Resources::from_quantities(resources.and_then(|r| r.requests.as_ref()))
 }
 
-/// A container's request; while it is being resized, the largest of what is wanted, what is set and what is allocated.
+/// Returns a container's requests. During a resize it is the maximum of the requests in the spec,
+/// in the status and allocated. If the resize is infeasible, the spec does not count.
 fn container_requests(container: &Container, statuses: &[ContainerStatus], infeasible: bool) -> Resources {
-    let wanted = requests_of(container.resources.as_ref());
+    let desired = requests_of(container.resources.as_ref());
     let status = statuses.iter().find(|s| s.name == container.name);
-    let Some((status, set)) = status.and_then(|s| Some((s, s.resources.as_ref()?))) else { return wanted };
-    let current = requests_of(Some(set)).max(&Resources::from_quantities(status.allocated_resources.as_ref()));
-    if infeasible { current } else { current.max(&wanted) }
+    let Some((status, actual)) = status.and_then(|s| Some((s, s.resources.as_ref()?))) else { return desired };
+    let current = requests_of(Some(actual)).max(&Resources::from_quantities(status.allocated_resources.as_ref()));
+    if infeasible { current } else { current.max(&desired) }
 }
 
 #[cfg(test)]

@@ -1,16 +1,17 @@
-//! The best that can be done: an exhaustive search for worlds small enough.
+//! The best possible placement, by exhaustive search on small clusters.
 //!
-//! Tries every way to put the pending pods on nodes that are there and on new ones (branch and bound) and returns the one that
-//! leaves the fewest pods out, and among those the cheapest. It is the yardstick for what a planner leaves out and for how much
-//! more than necessary it pays.
+//! Tries every placement of the pending pods on existing and new nodes (branch and bound). Returns
+//! the placement that leaves out the fewest pods, and among those the cheapest. Plans are compared
+//! with it: which pods they leave out, and how much more they cost.
 //!
-//! A new node is a set of pods, a pool, and one value of each label that rules between pods use as topology; its price is that
-//! of the cheapest launch that suits all its pods. By [`Commitment`] the search may choose those values freely, or only where
-//! a planner that decides pod by pod is led to one (spec 02 §8.8).
+//! A new node is a set of pods, a pool, and one value of each label that rules between pods use as
+//! topology key. Its price is that of the cheapest launch that suits all its pods. [`DomainChoice`]
+//! decides whether the search may choose those values freely, or only where a planner that decides
+//! pod by pod is forced to choose one (spec 02 §8.8).
 //!
-//! Simplifications, none of which matters on the worlds that [`worlds`](crate::worlds) makes: a new node stands in the counting of
-//! others' spreads with the labels of its cheapest launch; of the types that `minValues` needs, those up to some size are taken
-//! together; reserved capacity is bought like any other.
+//! Simplifications, none of which matters for clusters of the [`generator`](crate::generator): the
+//! spreads of other pods count a new node with the labels of its cheapest launch; for `minValues`,
+//! only lists of all types up to some size are tried; reserved capacity is bought like any other.
 
 mod bounds;
 mod leaf;
@@ -30,63 +31,68 @@ use crate::placement::namespace;
 use crate::price::Price;
 use crate::resources::pod_requests;
 
-/// More pods than this are not tried.
+/// Greatest number of pending pods for which the search runs.
 pub const MAX_PODS: usize = 12;
 
-/// How early a planner commits itself to zones.
+/// How freely the search may choose the domains of new nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DomainChoice {
-    /// A new node's zone (or capacity type, ...) can be whatever is best: the true optimum.
+    /// The zone (capacity type, …) of a new node can be any: the true optimum.
     Unrestricted,
-    /// A new node's zone stays open unless its own pods' selectors, spreads or affinities decide it, so that of pods which must
-    /// be in different zones only one is placed at a time, and nobody can be near a pod whose zone is open (spec 02 #101,
-    /// #102); and it lists all types that suit it, which counts against limits. What this finds without packing more cleverly,
-    /// a planner has to find.
+    /// The zone of a new node stays undecided unless selectors, spreads or affinities of its own
+    /// pods decide it. So of pods that must be in different zones only one is placed at a time, and
+    /// no pod can have affinity to a pod with an undecided zone (spec 02 #101, #102). The claim of
+    /// a new node lists all suitable types, which counts against pool limits. A planner must find
+    /// whatever this finds without better packing.
     OnlyWhenForced,
 }
 
-/// The best that can be done.
+/// The best possible placement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Optimum {
-    /// How many pods are placed.
+    /// Number of placed pods.
     pub placed: usize,
-    /// What the new nodes cost.
+    /// Price of the new nodes.
     pub price: Price,
-    /// Where each placed pod goes, for people: pod and node.
+    /// Pod and node of each placed pod, for people.
     pub placements: Vec<(String, String)>,
 }
 
-/// How many choices of types may be tried for each step: they multiply with every new node of a pool that has limits.
+/// Number of type choices that may be tried per search step: the choices multiply with every new
+/// node of a pool that has limits.
 const TRIALS_PER_STEP: u64 = 32;
 
-/// The best that can be done, or `None` if the world is too large to tell within so many steps.
+/// Returns the best placement, or `None` if there are more than [`MAX_PODS`] pending pods or
+/// `steps` do not suffice.
 pub fn optimum(
-    world: &ClusterManifests,
+    cluster: &ClusterManifests,
     catalogue: &Catalogue,
-    commitment: DomainChoice,
+    domain_choice: DomainChoice,
     steps: u64,
 ) -> Option<Optimum> {
-    let plannable = world.pending_pods().into_iter().filter(|pending| world.not_plannable_reason(*pending).is_none());
-    let mut movers: Vec<&Pod> = plannable.map(|pending| pending.pod).collect();
-    if movers.len() > MAX_PODS {
+    let plannable =
+        cluster.pending_pods().into_iter().filter(|pending| cluster.not_plannable_reason(*pending).is_none());
+    let mut pods_to_place: Vec<&Pod> = plannable.map(|pending| pending.pod).collect();
+    if pods_to_place.len() > MAX_PODS {
         return None;
     }
-    // Large pods first, because they decide most; alike ones side by side, so that only one of their orders is tried.
-    movers.sort_by_cached_key(|pod| {
+    // Large pods come first, because they restrict the search most. Equivalent pods are neighbours,
+    // so that only one of their orders is tried.
+    pods_to_place.sort_by_cached_key(|pod| {
         let requests = pod_requests(pod);
         (std::cmp::Reverse((requests.get("cpu"), requests.get("memory"))), pod_equivalence_key(pod))
     });
-    let kinds: Vec<String> = movers.iter().map(|pod| pod_equivalence_key(pod)).collect();
-    let universe = PoolDomains::of(world, catalogue);
-    let daemons = DaemonPods::of(world);
-    let topology = Topology::new(world, &universe, movers);
-    let nodes = NodeOptions::new(world, catalogue, &daemons, &topology, commitment);
+    let kinds: Vec<String> = pods_to_place.iter().map(|pod| pod_equivalence_key(pod)).collect();
+    let pool_domains = PoolDomains::of(cluster, catalogue);
+    let daemons = DaemonPods::of(cluster);
+    let topology = Topology::new(cluster, &pool_domains, pods_to_place);
+    let nodes = NodeOptions::new(cluster, catalogue, &daemons, &topology, domain_choice);
     let mut search = BranchAndBound {
         bounds: SearchBounds::new(&nodes, &topology, &kinds),
         topology: &topology,
         nodes: &nodes,
         pod_kinds: kinds,
-        domain_choice: commitment,
+        domain_choice,
         best: None,
         steps_left: steps,
         trials_left: steps.saturating_mul(TRIALS_PER_STEP),
@@ -102,14 +108,14 @@ pub fn optimum(
     search.best
 }
 
-/// What makes two pods alike: everything but the name.
+/// Returns a key that is equal for equivalent pods: everything but the name.
 pub(crate) fn pod_equivalence_key(pod: &Pod) -> String {
     let labels = serde_json::to_string(&pod.metadata.labels).unwrap_or_default();
     let spec = serde_json::to_string(&pod.spec).unwrap_or_default();
     format!("{} {labels} {spec}", namespace(pod))
 }
 
-/// Where a pod is.
+/// Position of a pod in a partial placement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum PodPosition {
     Existing(usize),
@@ -117,7 +123,7 @@ enum PodPosition {
     Unplaced,
 }
 
-/// A new node in the making.
+/// A new node of a partial placement.
 #[derive(Debug, Clone, Copy)]
 struct OpenedNode {
     kind: usize,
@@ -129,7 +135,7 @@ struct OpenedNode {
 #[derive(Debug, Clone)]
 struct PartialPlacement {
     positions: Vec<PodPosition>,
-    /// The pods on each node that is there.
+    /// Pods that are placed on each usable existing node.
     existing_node_pods: Vec<PodSet>,
     new_nodes: Vec<OpenedNode>,
     unplaced: usize,
@@ -143,13 +149,13 @@ struct BranchAndBound<'a> {
     domain_choice: DomainChoice,
     best: Option<Optimum>,
     steps_left: u64,
-    /// How many choices of types for all new nodes may still be tried where pools have limits.
+    /// Number of type choices that may still be tried where pools have limits.
     trials_left: u64,
     new_node_cache: BTreeMap<(usize, PodSet), Option<Rc<NewNode>>>,
 }
 
 impl BranchAndBound<'_> {
-    /// Places the next pod in every possible way; false if the steps are used up.
+    /// Places the next pod in every possible way. Returns false if the steps are used up.
     fn branch(&mut self, state: &PartialPlacement) -> bool {
         if self.steps_left == 0 || self.trials_left == 0 {
             return false;
@@ -158,19 +164,22 @@ impl BranchAndBound<'_> {
         if self.cannot_improve(state) {
             return true;
         }
-        let mover = state.positions.len();
-        if mover == self.pod_kinds.len() {
+        let pod_index = state.positions.len();
+        if pod_index == self.pod_kinds.len() {
             self.record_if_better(state);
             return true;
         }
-        // Alike pods are seated in ascending order.
-        let alike = mover > 0 && self.pod_kinds[mover] == self.pod_kinds[mover - 1];
-        let least = if alike { state.positions[mover - 1] } else { PodPosition::Existing(0) };
+        // Equivalent pods are placed in ascending order of position.
+        let is_equivalent = pod_index > 0 && self.pod_kinds[pod_index] == self.pod_kinds[pod_index - 1];
+        let first_position = if is_equivalent { state.positions[pod_index - 1] } else { PodPosition::Existing(0) };
         let existing = (0..self.nodes.existing.len()).map(|node| (PodPosition::Existing(node), None));
         let opened = (0..state.new_nodes.len()).map(|node| (PodPosition::New(node), None));
-        let fresh = (0..self.nodes.node_kinds.len()).map(|kind| (PodPosition::New(state.new_nodes.len()), Some(kind)));
-        for (seat, kind) in existing.chain(opened).chain(fresh).filter(|(seat, _)| *seat >= least) {
-            let next = self.with_pod_at(state, mover, seat, kind);
+        let new_nodes =
+            (0..self.nodes.node_kinds.len()).map(|kind| (PodPosition::New(state.new_nodes.len()), Some(kind)));
+        for (position, kind) in
+            existing.chain(opened).chain(new_nodes).filter(|(position, _)| *position >= first_position)
+        {
+            let next = self.with_pod_at(state, pod_index, position, kind);
             if !next.is_none_or(|next| self.branch(&next)) {
                 return false;
             }
@@ -181,7 +190,7 @@ impl BranchAndBound<'_> {
         self.branch(&next)
     }
 
-    /// Whether nothing better than what was found can come of it.
+    /// Returns true if no completion of the placement can be better than the best so far.
     fn cannot_improve(&self, state: &PartialPlacement) -> bool {
         let Some(best) = &self.best else { return false };
         let left_out = self.pod_kinds.len() - best.placed;
@@ -189,17 +198,18 @@ impl BranchAndBound<'_> {
         unplaced > left_out || (unplaced == left_out && self.bounds.min_price(self.nodes, state) >= best.price)
     }
 
-    /// The state with the pod on that seat, unless that is impossible whatever follows.
+    /// Returns the placement with the pod at that position, or `None` if no completion of it is
+    /// valid.
     fn with_pod_at(
         &mut self,
         state: &PartialPlacement,
-        mover: usize,
-        seat: PodPosition,
+        pod_index: usize,
+        position: PodPosition,
         kind: Option<usize>,
     ) -> Option<PartialPlacement> {
-        let bit: PodSet = 1 << mover;
+        let bit: PodSet = 1 << pod_index;
         let mut next = state.clone();
-        match seat {
+        match position {
             PodPosition::Existing(node) => {
                 next.existing_node_pods[node] |= bit;
                 self.nodes.fits_existing(node, next.existing_node_pods[node]).then_some(())?;
@@ -213,21 +223,21 @@ impl BranchAndBound<'_> {
             }
             PodPosition::Unplaced => {}
         }
-        next.positions.push(seat);
+        next.positions.push(position);
         let to_come = !0 << next.positions.len();
         let in_time = |opened: &OpenedNode| self.nodes.is_pinned_only_when_forced(opened.kind, opened.pods, to_come);
         (self.domain_choice == DomainChoice::Unrestricted || next.new_nodes.iter().all(in_time)).then_some(())?;
         self.bounds.allows_last_placed(self.nodes, &next).then_some(next)
     }
 
-    /// What the new node can be, if anything.
+    /// Returns the new node for these pods, or `None` if there is none.
     fn cached_new_node(&mut self, kind: usize, pods: PodSet) -> Option<Rc<NewNode>> {
         let nodes = self.nodes;
         self.new_node_cache.entry((kind, pods)).or_insert_with(|| nodes.new_node(kind, pods).map(Rc::new)).clone()
     }
 
-    fn target_index(&self, seat: PodPosition) -> Option<usize> {
-        match seat {
+    fn target_index(&self, position: PodPosition) -> Option<usize> {
+        match position {
             PodPosition::Existing(node) => Some(self.nodes.existing[node].target),
             PodPosition::New(node) => Some(self.topology.existing_targets.len() + node),
             PodPosition::Unplaced => None,

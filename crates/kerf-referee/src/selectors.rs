@@ -1,17 +1,18 @@
 //! Label selectors and node selectors, as the Kubernetes documentation defines them.
 //!
-//! A selector is judged on the labels of one object; there is no algebra of sets here.
+//! A selector is evaluated on the labels of one object. Sets of values are never intersected here.
 
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{Node, NodeSelectorRequirement, NodeSelectorTerm, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 
-/// Labels of an object.
+/// Labels of an object: value by key.
 pub type Labels = BTreeMap<String, String>;
 
-/// Whether a label selector selects an object with these labels. An absent selector selects nothing, an empty one everything;
-/// one with an unknown operator selects nothing.
+/// Returns true if the label selector selects an object with these labels. An absent selector
+/// selects nothing, an empty selector selects everything. A selector with an unknown operator
+/// selects nothing.
 pub fn selects(selector: Option<&LabelSelector>, labels: &Labels) -> bool {
     let Some(selector) = selector else { return false };
     let equal = |(key, value): (&String, &String)| labels.get(key) == Some(value);
@@ -29,8 +30,9 @@ pub fn selects(selector: Option<&LabelSelector>, labels: &Labels) -> bool {
         })
 }
 
-/// Whether a label (absent: `None`) satisfies one expression of a node selector. `Gt`, `Lt`, `Gte` and `Lte` compare whole
-/// numbers; a label or bound that is none fails. `Gte` and `Lte` exist in NodePool and NodeClaim requirements only.
+/// Returns true if a label value satisfies one expression of a node selector; `None` means that the
+/// label is absent. `Gt`, `Lt`, `Gte` and `Lte` compare integers: a label or bound that is not an
+/// integer fails. `Gte` and `Lte` exist only in the requirements of NodePools and NodeClaims.
 pub fn satisfies(label: Option<&str>, operator: &str, values: &[String]) -> bool {
     let numbers = || Some((label?.parse::<i64>().ok()?, values.first()?.parse::<i64>().ok()?));
     match operator {
@@ -46,14 +48,14 @@ pub fn satisfies(label: Option<&str>, operator: &str, values: &[String]) -> bool
     }
 }
 
-/// Whether a node satisfies one expression about its labels.
+/// Returns true if the labels satisfy one expression of a node selector.
 pub fn expression_matches(expression: &NodeSelectorRequirement, labels: &Labels) -> bool {
     let label = labels.get(&expression.key).map(String::as_str);
     satisfies(label, &expression.operator, expression.values.as_deref().unwrap_or_default())
 }
 
-/// Whether a node of this name with these labels matches a node selector term: all its expressions on labels and all those on
-/// fields (of which there is one, `metadata.name`). A term that says nothing matches no node.
+/// Returns true if a node matches a node selector term: all its expressions on labels and all its
+/// expressions on fields match. The only field is `metadata.name`. An empty term matches no node.
 pub fn term_matches(term: &NodeSelectorTerm, name: &str, labels: &Labels) -> bool {
     let expressions = term.match_expressions.as_deref().unwrap_or_default();
     let fields = term.match_fields.as_deref().unwrap_or_default();
@@ -66,37 +68,38 @@ pub fn term_matches(term: &NodeSelectorTerm, name: &str, labels: &Labels) -> boo
         && fields.iter().all(field_matches)
 }
 
-/// The terms of which a node must match one, if the pod requires any.
+/// Returns the terms of the pod's required node affinity, of which a node must match at least one.
+/// Returns `None` if the pod requires no node affinity.
 pub fn required_node_affinity_terms(pod: &Pod) -> Option<&[NodeSelectorTerm]> {
     let affinity = pod.spec.as_ref()?.affinity.as_ref()?.node_affinity.as_ref()?;
     let selector = affinity.required_during_scheduling_ignored_during_execution.as_ref()?;
     Some(&selector.node_selector_terms)
 }
 
-/// Whether a node of this name with these labels is one that the pod asks for: it has every label of `nodeSelector`, and
-/// matches at least one term of the required node affinity, if there is one.
+/// Returns true if a node with this name and these labels has every label of the pod's
+/// `nodeSelector` and matches at least one term of its required node affinity, if it has one.
 pub fn node_affinity_matches(pod: &Pod, name: &str, labels: &Labels) -> bool {
     node_selector(pod).all(|(key, value)| labels.get(key) == Some(value))
         && required_node_affinity_terms(pod)
             .is_none_or(|terms| terms.iter().any(|term| term_matches(term, name, labels)))
 }
 
-/// The pairs of the pod's `nodeSelector`.
+/// Returns the key-value pairs of the pod's `nodeSelector`.
 pub fn node_selector(pod: &Pod) -> impl Iterator<Item = (&String, &String)> {
     pod.spec.as_ref().and_then(|spec| spec.node_selector.as_ref()).into_iter().flatten()
 }
 
-/// The labels of a pod.
+/// Returns the pod's labels, empty if it has none.
 pub fn pod_labels(pod: &Pod) -> &Labels {
     labels_or_empty(pod.metadata.labels.as_ref())
 }
 
-/// The labels of a node.
+/// Returns the node's labels, empty if it has none.
 pub fn node_labels(node: &Node) -> &Labels {
     labels_or_empty(node.metadata.labels.as_ref())
 }
 
-/// Labels that may be absent as a whole.
+/// Returns the labels, or an empty map for `None`.
 pub fn labels_or_empty(labels: Option<&Labels>) -> &Labels {
     static NONE: Labels = Labels::new();
     labels.unwrap_or(&NONE)

@@ -1,7 +1,8 @@
-//! Persistent volumes: where a pod's volumes can be attached, and which driver attaches them.
+//! Persistent volumes: on which nodes a pod's volumes can be attached, and by which driver.
 //!
-//! A claim that is bound pins the pod to where its volume is; one that waits for its first consumer may go wherever its
-//! storage class can provision; every other claim keeps the pod waiting.
+//! A bound claim restricts the pod to nodes that can use its volume. A claim with
+//! `WaitForFirstConsumer` restricts it to nodes for which the storage class can provision. A claim
+//! in any other state keeps the pod pending.
 
 use std::collections::BTreeMap;
 
@@ -10,10 +11,10 @@ use k8s_openapi::api::storage::v1::StorageClass;
 
 use crate::selectors::{Labels, expression_matches, term_matches};
 
-/// The label that names a node's host.
+/// The label with the host name of a node.
 pub(crate) const HOSTNAME: &str = "kubernetes.io/hostname";
 
-/// The volumes, claims and classes of a cluster.
+/// The volumes, volume claims and storage classes of a cluster.
 #[derive(Debug, Clone, Default)]
 pub struct VolumeObjects<'a> {
     claims: BTreeMap<(String, String), &'a PersistentVolumeClaim>,
@@ -21,25 +22,25 @@ pub struct VolumeObjects<'a> {
     classes: BTreeMap<String, &'a StorageClass>,
 }
 
-/// How far a pod's claim has come.
+/// State of a pod's volume claim.
 #[derive(Debug, Clone, Copy)]
 pub enum VolumeClaimState<'a> {
-    /// There is no such claim.
+    /// The claim does not exist.
     Missing,
     /// The claim is being deleted.
     Deleting,
-    /// The claim names a volume that does not exist (any more).
+    /// The claim's volume does not exist or is being deleted.
     Lost,
     /// The claim is bound to this volume.
     Bound(&'a PersistentVolume),
-    /// The claim waits for its first consumer; this class will provision the volume.
+    /// The claim waits for its first consumer. This class will provision the volume.
     Waiting(&'a StorageClass),
-    /// The claim is not bound, and nothing that a pod's placement could change will bind it.
+    /// The claim is not bound, and no placement of the pod would cause it to be bound.
     Unbound,
 }
 
 impl<'a> VolumeObjects<'a> {
-    /// The storage made of these objects.
+    /// Indexes claims by namespace and name, volumes and classes by name.
     pub fn new(
         claims: impl IntoIterator<Item = &'a PersistentVolumeClaim>,
         volumes: impl IntoIterator<Item = &'a PersistentVolume>,
@@ -56,12 +57,12 @@ impl<'a> VolumeObjects<'a> {
         }
     }
 
-    /// The claim of that name.
+    /// Returns the claim with this namespace and name, or `None` if it does not exist.
     pub fn volume_claim(&self, namespace: &str, name: &str) -> Option<&'a PersistentVolumeClaim> {
         self.claims.get(&(namespace.to_owned(), name.to_owned())).copied()
     }
 
-    /// How far a claim has come.
+    /// Returns whether the PersistentVolumeClaim exists and is bound, and to which volume.
     pub fn claim_state(&self, namespace: &str, name: &str) -> VolumeClaimState<'a> {
         let Some(claim) = self.volume_claim(namespace, name) else { return VolumeClaimState::Missing };
         if claim.metadata.deletion_timestamp.is_some() {
@@ -90,7 +91,8 @@ impl<'a> VolumeObjects<'a> {
         }
     }
 
-    /// The CSI driver that attaches a claim's volume, if one does and it is known.
+    /// Returns the CSI driver that attaches the claim's volume. Returns `None` if the claim, volume
+    /// or class is unknown, or if no CSI driver attaches the volume.
     pub fn csi_driver(&self, namespace: &str, name: &str) -> Option<String> {
         let spec = self.volume_claim(namespace, name)?.spec.as_ref()?;
         if let Some(volume) = spec.volume_name.as_ref().filter(|name| !name.is_empty()) {
@@ -103,7 +105,8 @@ impl<'a> VolumeObjects<'a> {
     }
 }
 
-/// The claims of a pod, by name: those it names and those of its ephemeral volumes.
+/// Returns the names of the pod's volume claims: those that it references, and those of its
+/// ephemeral volumes.
 pub fn volume_claim_names(pod: &Pod) -> Vec<String> {
     let volumes = pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten());
     volumes
@@ -115,13 +118,16 @@ pub fn volume_claim_names(pod: &Pod) -> Vec<String> {
         .collect()
 }
 
-/// Whether a volume can be used on a node of this name and labels: one of the terms of its node affinity matches, if it has any.
+/// Returns true if the volume can be used on the node: it has no node affinity, or one of its terms
+/// matches.
 pub fn is_volume_usable_on(volume: &PersistentVolume, node: &str, labels: &Labels) -> bool {
     volume_node_affinity_terms(volume).is_none_or(|terms| terms.iter().any(|term| term_matches(term, node, labels)))
 }
 
-/// Whether the volume can be used on a *new* node with these labels. A volume that lives on one host (`local`, `hostPath`) is
-/// taken to be made again with the new host (spec 02 §9.2), terms without expressions are passed over.
+/// Returns true if the volume can be used on a new node with these labels. The host name of a
+/// volume that is stored on one host (`local`, `hostPath`) is ignored, because the volume is
+/// assumed to be created again on the new host (spec 02 §9.2). Terms without expressions are
+/// skipped.
 pub fn is_volume_usable_on_new_node(volume: &PersistentVolume, labels: &Labels) -> bool {
     let on_host = volume.spec.as_ref().is_some_and(|spec| spec.local.is_some() || spec.host_path.is_some());
     let terms: Vec<_> = volume_node_affinity_terms(volume)
@@ -138,7 +144,8 @@ pub fn is_volume_usable_on_new_node(volume: &PersistentVolume, labels: &Labels) 
         })
 }
 
-/// Whether the class can make a volume for a node with these labels: one of its allowed topologies matches, if it has any.
+/// Returns true if the class can provision a volume for a node with these labels: it has no allowed
+/// topologies, or one of them matches.
 pub fn can_class_provision_for(class: &StorageClass, labels: &Labels) -> bool {
     let terms = class.allowed_topologies.as_deref().unwrap_or_default();
     terms.is_empty()
@@ -154,7 +161,7 @@ fn volume_node_affinity_terms(volume: &PersistentVolume) -> Option<&[NodeSelecto
     Some(&required.node_selector_terms)
 }
 
-/// The CSI driver that has taken over from an in-tree provisioner.
+/// Returns the CSI driver that replaces an in-tree provisioner. Returns any other name unchanged.
 fn csi_driver_of_provisioner(provisioner: &str) -> &str {
     match provisioner {
         "kubernetes.io/aws-ebs" => "ebs.csi.aws.com",

@@ -83,6 +83,6 @@ mod tests {
         assert_eq!(waits, [0, 0, 0, 100, 200]);
         tokio::time::advance(Duration::from_mins(1)).await;
         let waits: Vec<u128> = (0..4).map(|_| bucket.reserve(Instant::now()).as_millis()).collect();
-        assert_eq!(waits, [0, 0, 0, 100], "it never holds more than its burst");
+        assert_eq!(waits, [0, 0, 0, 100], "the bucket never holds more than its burst");
     }
 }

@@ -46,7 +46,6 @@ fn api_error_message(error: &(dyn Error + 'static)) -> Option<String> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a test that cannot build its own fixture must fail")]
 mod tests {
     use std::io;
 
@@ -62,9 +61,9 @@ mod tests {
 
     #[test]
     fn causes_are_joined_and_no_text_is_repeated() {
-        let refused = io::Error::new(io::ErrorKind::ConnectionRefused, "nobody listens on 127.0.0.1:6443");
+        let refused = io::Error::new(io::ErrorKind::ConnectionRefused, "no process listens on 127.0.0.1:6443");
         let error = Layer::Client(Box::new(Layer::Connector(refused)));
-        let expected = "client error (Connect): tcp connect error: nobody listens on 127.0.0.1:6443";
+        let expected = "client error (Connect): tcp connect error: no process listens on 127.0.0.1:6443";
         assert_eq!(Causes(&error).to_string(), expected);
     }
 

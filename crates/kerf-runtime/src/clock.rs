@@ -21,7 +21,7 @@ impl Clock {
     ///
     /// A system time before 1970 or after the year 9999 is replaced by the nearer of these bounds.
     /// A wrong date is visible in every object; a process that does not start would hide the cause.
-    #[allow(clippy::disallowed_methods, reason = "this is the one place that reads the system clock")]
+    #[allow(clippy::disallowed_methods, reason = "only this module reads the system clock")]
     pub fn system() -> Self {
         let now = Timestamp::try_from(SystemTime::now()).unwrap_or(Timestamp::MAX).max(Timestamp::UNIX_EPOCH);
         Self::starting_at(now)
@@ -55,7 +55,6 @@ impl Clock {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop there")]
 
     use super::*;
 
@@ -79,7 +78,7 @@ mod tests {
         tokio::time::sleep_until(clock.instant_of(later).unwrap()).await;
         assert_eq!(clock.now(), later);
         let before = clock.instant_of("2020-01-01T00:00:00Z".parse().unwrap()).unwrap();
-        assert!(before <= Instant::now(), "an instant before the start has passed");
+        assert!(before <= Instant::now(), "an instant before the start of the clock is in the past");
     }
 
     #[tokio::test(start_paused = true)]

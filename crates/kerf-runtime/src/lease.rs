@@ -45,7 +45,7 @@ pub struct LeaseSettings {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LeaseLost {
     /// Another process holds the lease.
-    #[error("leader election lost, somebody else holds the lease")]
+    #[error("leader election lost, another process holds the lease")]
     Taken,
     /// No renewal succeeded within `renew_deadline`.
     #[error("leader election lost, the lease could not be renewed in time")]
@@ -153,7 +153,7 @@ impl Lease {
         match tokio::time::timeout(self.settings.retry_period, release).await {
             Ok(Ok(_)) => {}
             Ok(Err(cause)) => debug!(error = %Causes(&cause), "cannot release the lease"),
-            Err(_) => debug!("cannot release the lease in time"),
+            Err(_) => debug!("releasing the lease timed out"),
         }
     }
 

@@ -30,10 +30,10 @@ pub enum ApiError {
     #[error("the object does not exist")]
     NotFound,
     /// The object has changed since it was read, or it already exists.
-    #[error("the object was changed by somebody else")]
+    #[error("another client changed or created the object")]
     Conflict,
     /// No response arrived in time. The server may or may not have executed the request.
-    #[error("the API server did not answer within {} s", API_CALL_TIMEOUT.as_secs())]
+    #[error("the API server did not respond within {} s", API_CALL_TIMEOUT.as_secs())]
     TimedOut,
     /// Any other failure.
     #[error("{}", Causes(.0.as_ref()))]

@@ -131,15 +131,6 @@ impl WatchHandle {
         }
     }
 
-    /// Resolves once all changes up to `version` have been delivered. Resolves at once if `version`
-    /// is not a number.
-    pub async fn wait_for_version(&mut self, version: &str) {
-        let Ok(version) = version.parse::<u64>() else { return };
-        if self.progress.wait_for(|progress| progress.version >= version).await.is_err() {
-            std::future::pending::<()>().await;
-        }
-    }
-
     /// Resolves at the next change of [`WatchHandle::progress`].
     pub async fn changed(&mut self) {
         if self.progress.changed().await.is_err() {
@@ -199,7 +190,7 @@ impl<T: DeserializeOwned + Send, F: FnMut(WatchUpdate<T>)> Watcher<T, F> {
         match requests::list::<T>(&self.client, &self.settings).await {
             Ok((objects, version)) => {
                 if self.progress.borrow().phase == WatchPhase::NotInstalled {
-                    info!(kind = self.settings.kind.name, "kind is installed now");
+                    info!(kind = self.settings.kind.name, "kind is installed, watching it");
                 }
                 self.failures = 0;
                 (self.on_update)(WatchUpdate::Reset(objects));
@@ -213,7 +204,7 @@ impl<T: DeserializeOwned + Send, F: FnMut(WatchUpdate<T>)> Watcher<T, F> {
                         kind = kind.name,
                         group = kind.group,
                         version = kind.version,
-                        "kind is not installed, waiting for it"
+                        "kind is not installed, waiting until it is"
                     );
                     // If the kind was installed before, its objects were deleted with it.
                     (self.on_update)(WatchUpdate::Reset(Vec::new()));
@@ -229,9 +220,9 @@ impl<T: DeserializeOwned + Send, F: FnMut(WatchUpdate<T>)> Watcher<T, F> {
                 // Only the second failure in a row is logged as an error: a single failure is often
                 // transient, and later ones add nothing.
                 if self.failures == 1 {
-                    error!(kind = self.settings.kind.name, error = %cause, "cannot list");
+                    error!(kind = self.settings.kind.name, error = %cause, "cannot list objects");
                 } else {
-                    debug!(kind = self.settings.kind.name, error = %cause, "cannot list");
+                    debug!(kind = self.settings.kind.name, error = %cause, "cannot list objects");
                 }
                 let is_synced = self.progress.borrow().is_synced;
                 self.set_progress(WatchPhase::Failing(cause), is_synced, "");
@@ -285,7 +276,7 @@ impl<T: DeserializeOwned + Send, F: FnMut(WatchUpdate<T>)> Watcher<T, F> {
         match failure {
             WatchFailure::Gone => WatchStep::List,
             WatchFailure::Failed(cause) => {
-                debug!(kind = self.settings.kind.name, error = %cause, "watch broke");
+                debug!(kind = self.settings.kind.name, error = %cause, "watch failed, resuming it");
                 self.back_off().await;
                 WatchStep::Watch(version)
             }

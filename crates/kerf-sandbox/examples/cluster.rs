@@ -1,8 +1,8 @@
 //! Measures a whole cluster: 1,000 pods on 100 nodes in wall time, and a day of 300 nodes and 5,000
 //! pods in virtual time.
 //! `cargo run --release -p kerf-sandbox --example cluster`
-#![allow(clippy::print_stdout, reason = "it is a program for people")]
-#![allow(clippy::disallowed_methods, reason = "it measures wall time while the cluster's own clock stands still")]
+#![allow(clippy::print_stdout, reason = "the program prints for people")]
+#![allow(clippy::disallowed_methods, reason = "it measures wall time while the cluster's clock is paused")]
 
 use std::time::{Duration, Instant};
 

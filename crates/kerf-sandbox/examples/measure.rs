@@ -1,7 +1,7 @@
 //! Measures the API server: writes per second while a client watches all pods, and the memory of
 //! 5,000 nodes and 100,000 pods.
 //! `cargo run --release -p kerf-sandbox --example measure`
-#![allow(clippy::print_stdout, reason = "it is a program for people")]
+#![allow(clippy::print_stdout, reason = "the program prints for people")]
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -139,7 +139,7 @@ async fn phase(
             tokio::task::yield_now().await;
         }
         println!(
-            "  watcher: at most {} events behind, {behind} at the last write; all told after {:.2} s",
+            "  watcher: at most {} events behind, {behind} at the last write; all delivered after {:.2} s",
             lag.behind.load(Ordering::Relaxed),
             start.elapsed().as_secs_f64()
         );

@@ -2,7 +2,7 @@
 //! first attempt to the last binding, without kubelets. The second is a scale-up: nodes are added
 //! one by one while all pods wait, which causes many failed attempts.
 //! `cargo run --release -p kerf-sandbox --example schedule -- 1000 100`
-#![allow(clippy::print_stdout, reason = "it is a program for people")]
+#![allow(clippy::print_stdout, reason = "the program prints for people")]
 
 use std::time::Duration;
 
@@ -35,7 +35,7 @@ async fn main() -> Result<(), Failure> {
 /// Adds a node every 100 ms of virtual time while all pods wait.
 #[allow(
     clippy::disallowed_methods,
-    reason = "virtual time stands still while the scheduler works: this asks what a person waits for"
+    reason = "virtual time is paused while the scheduler works: this measures wall time"
 )]
 async fn scale_up(pods: u64, nodes: u64) -> Result<(), Failure> {
     let server =
@@ -55,7 +55,7 @@ async fn scale_up(pods: u64, nodes: u64) -> Result<(), Failure> {
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
     scheduler.abort();
-    println!("a scale-up: {pods} pods while {nodes} nodes come, in {:.2} s", start.elapsed().as_secs_f64());
+    println!("a scale-up: {pods} pods while {nodes} nodes join, in {:.2} s", start.elapsed().as_secs_f64());
     Ok(())
 }
 

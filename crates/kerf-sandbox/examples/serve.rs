@@ -1,6 +1,6 @@
 //! Runs the API server alone on a socket until it is interrupted: `cargo run -p kerf-sandbox
 //! --example serve -- 6443 kubeconfig.yaml`.
-#![allow(clippy::print_stdout, reason = "it is a program for people")]
+#![allow(clippy::print_stdout, reason = "the program prints for people")]
 
 use kerf_runtime::Clock;
 use kerf_sandbox::{ApiServer, ApiServerConfig};

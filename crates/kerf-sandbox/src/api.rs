@@ -1,16 +1,17 @@
-//! The API server: a Kubernetes API in memory that real clients believe in.
+//! The API server: a Kubernetes API in memory, compatible with real clients.
 //!
 //! ```text
-//! serve    HTTPS on loopback ──┐
-//! client   in this process ────┴─ server ── faults ── route ──┬─ read, watch ───────────────┐
-//!                                                             ├─ write, delete, subresources ├─ storage
-//!                                                             └─ discovery, openapi, table ──┘
+//! serve    HTTPS, loopback ──┐
+//! client   in this process ──┴─ server ─ faults ─ route ─┬─ read, watch ────────────────┐
+//!                                                        ├─ write, delete, subresources ┼─ storage
+//!                                                        └─ discovery, openapi, table ──┘
 //! ```
-//! `kinds` is what is particular to the built-in kinds, `custom` what a definition makes of a custom one; `schema` tells both apart
-//! from each other's lists and fields, for `patch` and `apply`.
+//! `kinds` holds what is particular to the built-in kinds, `custom` compiles CRDs into resources.
+//! `schema` describes the fields and lists of both, for `patch` and `apply`.
 //!
-//! What always holds: objects are kept as bytes and every one of them has a version that no other write has; a watcher has no queue; no
-//! request makes the server panic; nothing depends on the order of a random hasher.
+//! Invariants: objects are stored as bytes, and each write gives its object a version that no other
+//! write has. A watcher has no queue. No request makes the server panic. Nothing depends on the
+//! iteration order of a random hasher.
 
 mod admission;
 mod after_write;
@@ -46,7 +47,7 @@ mod table;
 mod watch;
 mod write;
 
-// For what runs in this process and needs no HTTP.
+// For components that run in this process and use the store without HTTP.
 pub(crate) use selector::Selection;
 pub(crate) use server::ServerState;
 pub(crate) use storage::{ObjectKey, PageQuery, TableChanges, TableIx};

@@ -91,7 +91,7 @@ pub struct OfferingRef<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LaunchError {
     /// The offering is out of stock; another offering may be available.
-    #[error("there is no capacity for this offering at the moment")]
+    #[error("the cloud has no capacity for this offering now")]
     InsufficientCapacity,
     /// There were too many requests; a later attempt may succeed.
     #[error("the request rate is exceeded")]

@@ -1,13 +1,16 @@
-//! The cluster around the API server: workload controllers, scheduler, kubelets, all in this process and on one clock.
+//! The cluster around the API server: workload controllers, scheduler and kubelets, all in one
+//! process and on one clock.
 //!
 //! ```text
 //! Cluster ── ApiServer ◄─────── kubectl, kube::Client, Kerf
-//!         ├─ plane: controllers (deployment, replicaset, ...) and kubelets, one loop
-//!         ├─ volumes: claims, volumes and what makes them
-//!         └─ scheduler
+//!         ├─ ControlPlane: workload controllers and kubelets, one loop
+//!         ├─ VolumeController: claims, volumes and their provisioner
+//!         └─ Scheduler
 //! ```
-//! What always holds: nothing here polls; two clusters with one seed on a paused clock write the same things in the same order; the
-//! parts of the cluster see no faults, because faults are for those who are tried on it.
+//!
+//! Invariants: no component polls. Two clusters with one seed on a paused clock write the same
+//! objects in the same order. Injected faults never affect the components of the cluster, only the
+//! clients under test.
 
 mod attachments;
 mod cluster_events;
@@ -58,25 +61,25 @@ use crate::api::storage::{ObjectKey, TableIx};
 use crate::api::{ApiServer, ApiServerConfig};
 use crate::cloud::Cloud;
 
-/// What a cluster is made with.
+/// Settings of a [`Cluster`].
 #[derive(Clone, Copy, Debug)]
 pub struct ClusterConfig {
-    /// The clock that everything in it reads.
+    /// Clock that every component reads.
     pub clock: Clock,
-    /// Where all its chance comes from.
+    /// Seed of every random number in the cluster.
     pub seed: u64,
-    /// How long things take.
+    /// Durations of boots, pod starts and stops, attachments and heartbeats.
     pub timing: Timing,
 }
 
-/// Any object, by its place in the store.
+/// Any stored object, identified by its table and key.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct ObjectRef {
     table: TableIx,
     key: ObjectKey,
 }
 
-/// A piece of work for the control plane: which controller, and which object.
+/// One unit of work for the control plane: a controller and the object that it reconciles.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum WorkItem {
     Namespace(ObjectKey),
@@ -88,26 +91,26 @@ pub(crate) enum WorkItem {
     Job(ObjectKey),
     CronJob(ObjectKey),
     Budget(ObjectKey),
-    /// A node's silence and its taints.
+    /// Updates a node's taints, and its conditions if the kubelet stopped sending heartbeats.
     NodeHealth(ObjectKey),
-    /// A pod on a node with `NoExecute` taints.
+    /// Evicts a pod from a node with `NoExecute` taints.
     TaintEviction(ObjectKey),
-    /// A pod whose node is gone.
+    /// Deletes a pod whose node does not exist.
     OrphanedPod(ObjectKey),
-    /// The volumes of a node.
+    /// Creates and deletes the VolumeAttachments of a node.
     Attachments(ObjectKey),
-    /// One attachment: the driver's part.
+    /// Marks one VolumeAttachment as attached, as a CSI driver does.
     Attach(ObjectKey),
-    /// A machine's boot.
+    /// Boots the simulated instance of a node.
     Machine(ObjectKey),
     Heartbeat(ObjectKey),
-    /// The cloud takes a machine away.
+    /// Terminates a simulated instance, as a cloud does with spot capacity.
     Interruption(ObjectKey),
-    /// A pod, by its kubelet.
+    /// Advances a pod through its phases, as its kubelet does.
     RunPod(ObjectKey),
 }
 
-/// A running cluster. Dropping it ends it.
+/// A running cluster. Dropping it stops its tasks.
 #[derive(Debug)]
 pub struct Cluster {
     server: ApiServer,
@@ -123,51 +126,53 @@ impl Cluster {
         Self::start_on_server(ApiServer::new(ApiServerConfig::new(config.clock, config.seed)), &config, None)
     }
 
-    /// Starts a cluster with what another API server holds: a copy of it, which goes its own way.
+    /// Starts a cluster on an independent copy of another API server's objects. Later writes to one
+    /// do not affect the other.
     #[allow(clippy::large_types_passed_by_value, reason = "it is written out where a cluster is started")]
-    pub fn start_from(furnished: &ApiServer, config: ClusterConfig) -> Self {
-        Self::start_on_server(furnished.fork(config.clock), &config, None)
+    pub fn start_from(server: &ApiServer, config: ClusterConfig) -> Self {
+        Self::start_on_server(server.fork(config.clock), &config, None)
     }
 
-    /// Starts a cluster, and tells what happens in it. Whoever stops listening costs nothing.
+    /// Starts a cluster, and returns a channel that receives its events. Dropping the receiver
+    /// stops the reports.
     #[allow(clippy::large_types_passed_by_value, reason = "it is written out where a cluster is started")]
     pub fn start_with_events(config: ClusterConfig) -> (Self, mpsc::UnboundedReceiver<ClusterEvent>) {
-        let (reporter, news) = mpsc::unbounded_channel();
+        let (sender, receiver) = mpsc::unbounded_channel();
         (
             Self::start_on_server(
                 ApiServer::new(ApiServerConfig::new(config.clock, config.seed)),
                 &config,
-                Some(reporter),
+                Some(sender),
             ),
-            news,
+            receiver,
         )
     }
 
     fn start_on_server(
         server: ApiServer,
         config: &ClusterConfig,
-        reporter: Option<mpsc::UnboundedSender<ClusterEvent>>,
+        event_sender: Option<mpsc::UnboundedSender<ClusterEvent>>,
     ) -> Self {
-        let (orders, inbox) = mpsc::unbounded_channel();
+        let (command_sender, commands) = mpsc::unbounded_channel();
         let cloud = Cloud::new(config.clock, config.seed);
-        let plane = control_plane::ControlPlane::new(server.clone(), config, cloud.clone(), reporter);
+        let plane = control_plane::ControlPlane::new(server.clone(), config, cloud.clone(), event_sender);
         let volumes = VolumeController::new(&server, config.timing.volume_attach.base);
         let scheduler = Scheduler::new(&server, config.seed);
-        let tasks = vec![tokio::spawn(plane.run(inbox)), tokio::spawn(volumes.run()), tokio::spawn(scheduler.run())];
-        Self { server, instances: SimulatedInstances::new(orders), cloud, tasks }
+        let tasks = vec![tokio::spawn(plane.run(commands)), tokio::spawn(volumes.run()), tokio::spawn(scheduler.run())];
+        Self { server, instances: SimulatedInstances::new(command_sender), cloud, tasks }
     }
 
-    /// Its API server: clients, faults, the audit.
+    /// Returns the API server, which gives access to clients, injected faults and the audit.
     pub fn api(&self) -> &ApiServer {
         &self.server
     }
 
-    /// The cloud that its machines come from: what can be had there, and what goes wrong.
+    /// Returns the simulated cloud, which controls availability and faults of instances.
     pub fn cloud(&self) -> &Cloud {
         &self.cloud
     }
 
-    /// Its simulated machines.
+    /// Returns the handle that kills kubelets and terminates simulated instances.
     pub fn instances(&self) -> &SimulatedInstances {
         &self.instances
     }

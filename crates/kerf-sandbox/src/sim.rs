@@ -1,13 +1,15 @@
-//! Whole-cluster runs: a scenario says what happens to a cluster and when, the autoscaler under test does what it does, and a report says
-//! what came of it. On a paused clock a day takes seconds, and the same seed gives the same day again.
+//! Whole-cluster simulations. A scenario states what happens to a cluster and when, an autoscaler
+//! under test reacts, and a report states the outcome. On a paused clock a day takes seconds, and
+//! the same seed repeats the same day.
 //!
 //! ```text
-//! Scenario ──steps──► Cluster ◄──── the system under test, whatever it is
+//! Scenario ──steps──► Cluster ◄──── the system under test
 //!                        │ every change
-//!                     Witness ──► Ledger ──► invariants (at every change), Report (at the end)
+//!                  InvariantWatcher ──► InvariantChecker ──► violations, SimulationReport
 //! ```
-//! First comes the *safety* phase, in which steps and faults happen and nothing that must not happen may happen; then the *liveness* phase,
-//! in which nothing goes wrong any more and everything that was asked for must come true.
+//!
+//! In the *safety* phase, steps and faults happen, and no invariant may be violated. In the
+//! *liveness* phase, faults are off, and the cluster must reach the desired state.
 
 mod actor;
 mod cost_meter;

@@ -50,7 +50,7 @@ fn one_pod(bencher: Bencher) {
 }
 
 fn decode(document: &str) -> Pod {
-    serde_json::from_slice(document.as_bytes()).expect("the pod below is one")
+    serde_json::from_slice(document.as_bytes()).expect("`typical_pod` returns a pod")
 }
 
 /// Returns a pod. Pods with consecutive numbers are replicas of one owner and run on different

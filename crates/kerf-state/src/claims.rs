@@ -1,7 +1,7 @@
 //! NodeClaims: the API object that its controllers write, and its conversion to the engine's input.
 
 use kerf_api::annotations;
-use kerf_api::conditions::ConditionStatus;
+use kerf_api::conditions::{ConditionStatus, DRIFTED, INITIALIZED, INSTANCE_TERMINATING, LAUNCHED};
 use kerf_api::duration::{Duration, parse_nillable};
 use kerf_api::nodeclaim::NodeClaim;
 use kerf_api::slim::{Labels, Str};
@@ -72,7 +72,7 @@ pub fn to_engine_claim(object: &NodeClaim, is_marked: bool) -> kerf_engine::Node
         startup_taints: taints(object.spec.startup_taints.as_deref()),
         capacity: resources(status.and_then(|s| s.capacity.as_ref())),
         allocatable: resources(status.and_then(|s| s.allocatable.as_ref())),
-        is_deleting: object.metadata.deletion_timestamp.is_some() || is_condition_true(object, "InstanceTerminating"),
+        is_deleting: object.metadata.deletion_timestamp.is_some() || is_condition_true(object, INSTANCE_TERMINATING),
         is_marked_for_disruption: is_marked,
         lifecycle: lifecycle(object),
     }
@@ -90,11 +90,11 @@ fn lifecycle(object: &NodeClaim) -> ClaimLifecycle {
     let true_condition =
         |kind: &str| conditions.iter().find(|c| c.condition_type == kind).filter(|c| c.status == ConditionStatus::True);
     let created = object.metadata.creation_timestamp.as_ref().map(|time| time.0);
-    let initialized = true_condition("Initialized");
-    let drifted = true_condition("Drifted");
+    let initialized = true_condition(INITIALIZED);
+    let drifted = true_condition(DRIFTED);
     ClaimLifecycle {
         created,
-        is_launched: lacks_conditions || true_condition("Launched").is_some(),
+        is_launched: lacks_conditions || true_condition(LAUNCHED).is_some(),
         is_initialized: lacks_conditions || initialized.is_some(),
         initialized_at: initialized.map(|c| c.last_transition_time.0).or(created),
         last_pod_event: status.and_then(|s| s.last_pod_event_time.as_ref()).map(|time| time.0),
@@ -111,7 +111,7 @@ fn lifecycle(object: &NodeClaim) -> ClaimLifecycle {
             .termination_grace_period
             .as_ref()
             .map(|text| text.as_str().parse().unwrap_or(Duration::ZERO)),
-        is_instance_terminating: true_condition("InstanceTerminating").is_some(),
+        is_instance_terminating: true_condition(INSTANCE_TERMINATING).is_some(),
         ..ClaimLifecycle::default()
     }
 }

@@ -12,6 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use kerf_api::conditions::LAUNCHED;
 use kerf_api::labels;
 use kerf_api::nodepool::NodePool;
 use kerf_api::quantity::Quantity;
@@ -351,9 +352,8 @@ impl Cluster {
         relink(&mut self.claims_by_provider_id, &key, before.as_ref(), after.as_ref());
         // A claim with `Launched=True` does not block decisions, even if its provider ID was
         // removed.
-        let is_unlaunched = |claim: &Arc<TrackedClaim>| {
-            claim.engine_claim.provider_id.is_empty() && !claim.is_condition_true("Launched")
-        };
+        let is_unlaunched =
+            |claim: &Arc<TrackedClaim>| claim.engine_claim.provider_id.is_empty() && !claim.is_condition_true(LAUNCHED);
         if change.after.as_ref().is_some_and(is_unlaunched) {
             self.unlaunched.insert(key);
         } else {

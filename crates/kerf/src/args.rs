@@ -1,5 +1,7 @@
-//! The command line as typed, and from it what is meant. The types with clap's attributes hold the words of a person, defaults and
-//! help included; each is turned into a plain struct of a command's wishes before anything runs, so that no command ever looks at a flag.
+//! The command line. Types named `Typed…` carry clap's attributes: they hold the flags of a command
+//! as clap parsed them, with defaults and help texts. `resolve` turns each of them into a plain
+//! struct named `…Options` before a command runs. Commands read only these options, never flags or
+//! environment variables.
 
 mod controller;
 mod crds;
@@ -28,21 +30,22 @@ pub(crate) use validate::ValidateOptions;
 use crate::exit::CommandFailure;
 use settings::Environment;
 
-/// One sentence, how to call it, examples, then the options by purpose.
+/// Layout of every help page: one sentence, the usage, examples, then the options by purpose.
 const HELP_TEMPLATE: &str = "{about}\n\nUsage: {usage}\n\n{before-help}{all-args}\n";
 
-/// Reads the arguments as typed.
+/// Parses the arguments.
 ///
-/// The error is the parser's own: help, version, or what is wrong with the usage.
-pub(crate) fn parse<I>(arguments: I) -> Result<ParsedCommand, clap::Error>
+/// The error is clap's: the help text, the version, or a message about wrong usage.
+pub(crate) fn parse<I>(arguments: I) -> Result<TypedCommand, clap::Error>
 where
     I: IntoIterator,
     I::Item: Into<OsString> + Clone,
 {
-    TypedArguments::try_parse_from(with_two_dashes(arguments)).map(|typed| ParsedCommand(typed.command))
+    TypedArguments::try_parse_from(with_two_dashes(arguments)).map(|typed| typed.command)
 }
 
-/// Karpenter takes its flags with one dash as well as with two, and deployments use both.
+/// Turns `-flag` into `--flag` for `kerf controller`, because Karpenter accepts its flags with one
+/// dash and with two, and deployments use both.
 fn with_two_dashes<I>(arguments: I) -> Vec<OsString>
 where
     I: IntoIterator,
@@ -65,40 +68,21 @@ where
     arguments
 }
 
-/// A command as typed: the parser understands it, and nobody has looked at its values yet.
-pub(crate) struct ParsedCommand(TypedCommand);
-
-impl ParsedCommand {
-    /// What is meant by it, in this environment; or everything that is wrong with it.
-    pub(crate) fn resolve(self, environment: Environment<'_>) -> Result<Command, CommandFailure> {
-        Ok(match self.0 {
-            TypedCommand::Controller(typed) => Command::Controller(typed.resolve(environment)?),
-            TypedCommand::Plan(typed) => Command::Plan(typed.resolve(environment)?),
-            TypedCommand::Validate(typed) => Command::Validate(typed.resolve()),
-            TypedCommand::Crds(typed) => Command::Crds(typed.resolve()),
-            TypedCommand::Sandbox(typed) => typed.resolve(environment)?,
-        })
-    }
-}
-
-/// What the program is to do.
+/// A validated command with its options.
 #[derive(Debug)]
 pub(crate) enum Command {
-    /// Run the controllers.
     Controller(ControllerOptions),
-    /// Say what would happen.
+    /// Print a plan without acting.
     Plan(PlanOptions),
-    /// Check manifests.
     Validate(ValidateOptions),
-    /// Print CRDs.
     Crds(CrdsOptions),
-    /// Start a cluster.
+    /// Start a cluster in this process.
     Sandbox(SandboxOptions),
-    /// Live through a story.
+    /// Run a scenario in virtual time.
     SandboxRun(SandboxRunOptions),
 }
 
-/// Previews, explains and runs the nodes of a Kubernetes cluster, in Karpenter's API.
+/// A node autoscaler for Kubernetes that uses Karpenter's API.
 #[derive(Debug, Parser)]
 #[command(
     name = "kerf",
@@ -107,25 +91,40 @@ pub(crate) enum Command {
     help_template = HELP_TEMPLATE,
     before_help = "\
 Examples:
-  kerf plan                            what would happen now, and what would it cost?
-  kerf plan -f cluster.yaml            the same for manifests
-  kerf validate -f manifests/          would an API server take these objects?
-  kerf crds | kubectl apply -f -       install the API
-  kerf sandbox                         a whole cluster in one process, Kerf included
-  kerf controller                      run the nodes of a cluster"
+  kerf plan                            show what Kerf would do now, and the cost
+  kerf plan -f cluster.yaml            plan for the cluster that manifests describe
+  kerf validate -f manifests/          check whether an API server would accept the manifests
+  kerf crds | kubectl apply -f -       install the CRDs
+  kerf sandbox                         start a simulated cluster, with Kerf on it
+  kerf controller                      run Kerf on a cluster"
 )]
 struct TypedArguments {
     #[command(subcommand)]
     command: TypedCommand,
 }
 
+/// A command as clap parsed it. Its values are not validated yet.
 #[derive(Debug, Subcommand)]
-enum TypedCommand {
+pub(crate) enum TypedCommand {
     Plan(plan::TypedPlan),
     Validate(validate::TypedValidate),
     Crds(crds::TypedCrds),
     Sandbox(Box<sandbox::TypedSandbox>),
     Controller(Box<controller::TypedController>),
+}
+
+impl TypedCommand {
+    /// Combines the flags with the environment variables and validates all values. The error lists
+    /// every problem.
+    pub(crate) fn resolve(self, environment: Environment<'_>) -> Result<Command, CommandFailure> {
+        Ok(match self {
+            Self::Controller(typed) => Command::Controller(typed.resolve(environment)?),
+            Self::Plan(typed) => Command::Plan(typed.resolve(environment)?),
+            Self::Validate(typed) => Command::Validate(typed.resolve()),
+            Self::Crds(typed) => Command::Crds(typed.resolve()),
+            Self::Sandbox(typed) => typed.resolve(environment)?,
+        })
+    }
 }
 
 #[cfg(test)]
@@ -135,7 +134,7 @@ mod tests {
     use super::{TypedArguments, with_two_dashes};
 
     #[test]
-    fn the_definition_of_the_command_line_is_sound() {
+    fn the_clap_definition_is_valid() {
         TypedArguments::command().debug_assert();
     }
 

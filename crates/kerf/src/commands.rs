@@ -1,4 +1,5 @@
-//! One module per command: from what is meant to an exit code. A command asks the crates below and shows the answer; it decides nothing.
+//! One module per command: each takes validated options and returns an exit code. A command calls
+//! the crates below and prints their result; it decides nothing itself.
 
 mod controller;
 mod controller_process;
@@ -13,33 +14,33 @@ use crate::args::Command;
 use crate::exit::{CommandFailure, Exit, Problem};
 use crate::output::Messages;
 
-/// Does what was asked for.
+/// Runs a command and prints its result.
 pub(crate) fn run(command: Command, messages: &mut Messages<'_>) -> Result<Exit, CommandFailure> {
     match command {
-        Command::Controller(wish) => controller::run(&wish),
-        Command::Plan(wish) => plan::run(&wish, messages),
-        Command::Crds(wish) => crds::run(&wish),
-        Command::Sandbox(wish) => sandbox::run(wish),
-        Command::SandboxRun(wish) => sandbox::simulate(&wish),
-        Command::Validate(wish) => validate::run(&wish, messages),
+        Command::Controller(options) => controller::run(&options),
+        Command::Plan(options) => plan::run(&options, messages),
+        Command::Crds(options) => crds::run(&options),
+        Command::Sandbox(options) => sandbox::run(options),
+        Command::SandboxRun(options) => sandbox::simulate(&options),
+        Command::Validate(options) => validate::run(&options, messages),
     }
 }
 
-/// What a command would print, if it is one that only answers.
+/// Runs a command and returns what it would print to stdout. Only `kerf plan` is supported.
 pub(crate) fn run_to_bytes(command: &Command, messages: &mut Messages<'_>) -> Result<(Vec<u8>, Exit), CommandFailure> {
     match command {
-        Command::Plan(wish) => plan::run_to_bytes(wish, messages),
+        Command::Plan(options) => plan::run_to_bytes(options, messages),
         Command::Controller(_)
         | Command::Crds(_)
         | Command::Sandbox(_)
         | Command::SandboxRun(_)
         | Command::Validate(_) => {
-            Err(CommandFailure::bad_input(Problem::new("only plans are answered without a program")))
+            Err(CommandFailure::bad_input(Problem::new("only `kerf plan` can return its output as bytes")))
         }
     }
 }
 
-/// How many threads the machine gives us.
+/// Number of threads that this process can run at once; at least 1.
 fn available_threads() -> NonZeroUsize {
     std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN)
 }

@@ -1,26 +1,27 @@
-//! How a command ends (spec 09 section 1): the exit codes that scripts rely on, and the failures that lead to them. A failure holds
-//! every problem that was found, not the first; each says what is wrong, and where there is one, what to do next.
+//! Exit codes on which scripts rely, and the failures that lead to them (spec 09 section 1). A
+//! failure holds every problem that was found, not only the first. A problem has a message and,
+//! where possible, a hint on what to do next.
 
 use std::fmt;
 use std::process::ExitCode;
 
-/// How the program ends.
+/// Outcome of the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
-    /// 0: done.
+    /// 0: the command succeeded.
     Done,
-    /// 1: the work failed.
+    /// 1: the command could not be carried out.
     Failed,
     /// 2: bad usage or bad input.
     BadInput,
-    /// 3: done, and a gate that was asked for has tripped.
+    /// 3: the command succeeded, and a gate of `--fail-on` tripped.
     GateTripped,
-    /// The code of a command that was run for the person.
+    /// The exit code of the program that `kerf sandbox -- CMD` ran.
     ChildExitCode(u8),
 }
 
 impl Exit {
-    /// The code that it is known by.
+    /// Returns the code for the operating system.
     pub(crate) fn code(self) -> u8 {
         match self {
             Self::Done => 0,
@@ -38,22 +39,22 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// Why a command has no result.
+/// The reason why a command has no result.
 #[derive(Debug)]
 pub(crate) enum CommandFailure {
-    /// What was asked or given is wrong: every problem found.
+    /// Arguments or input are wrong; lists every problem found.
     BadInput(Vec<Problem>),
-    /// The work itself failed.
+    /// The command was valid and could not be carried out.
     ExecutionFailed(anyhow::Error),
 }
 
 impl CommandFailure {
-    /// One thing that is wrong with what was asked or given.
+    /// Returns a failure with a single problem of the arguments or the input.
     pub(crate) fn bad_input(problem: Problem) -> Self {
         Self::BadInput(vec![problem])
     }
 
-    /// The exit code that it leads to.
+    /// Returns the exit code of this failure.
     pub(crate) fn exit(&self) -> Exit {
         match self {
             Self::BadInput(_) => Exit::BadInput,
@@ -62,48 +63,47 @@ impl CommandFailure {
     }
 }
 
-/// Something that is wrong, and what to do about it.
+/// A problem of the arguments or the input, with an optional hint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Problem {
-    /// Whether it stops anything.
     severity: Severity,
-    /// What is wrong, with its place in front.
+    /// Description of the problem; begins with the file, document and line if it concerns an
+    /// object.
     message: String,
-    /// What to type or change.
+    /// Advice on what to type or change; `None` if there is none.
     hint: Option<String>,
 }
 
-/// Whether a problem stops anything.
+/// Severity of a problem.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Severity {
-    /// It does.
+    /// The problem makes the command fail.
     Error,
-    /// It would not by itself; it is told with those that do.
+    /// The problem does not make the command fail; it is printed together with the errors.
     Warning,
 }
 
 impl Problem {
-    /// A problem whose message says it all.
+    /// Returns an error without a hint.
     pub(crate) fn new(message: impl Into<String>) -> Self {
         Self { severity: Severity::Error, message: message.into(), hint: None }
     }
 
-    /// What a person who mends the rest should know too.
+    /// Returns a warning that is printed together with the errors, so that the user can fix
+    /// everything at once.
     pub(crate) fn warning(message: impl Into<String>) -> Self {
         Self { severity: Severity::Warning, ..Self::new(message) }
     }
 
-    /// Whether it stops anything.
     pub(crate) fn severity(&self) -> Severity {
         self.severity
     }
 
-    /// The same with advice.
+    /// Adds a hint.
     pub(crate) fn with_hint(self, hint: impl Into<String>) -> Self {
         Self { hint: Some(hint.into()), ..self }
     }
 
-    /// What to do about it.
     pub(crate) fn hint(&self) -> Option<&str> {
         self.hint.as_deref()
     }

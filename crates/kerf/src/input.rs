@@ -1,8 +1,11 @@
-//! From files, or from a live cluster, to objects: every object that some decision reads, each with the place that it came from.
+//! Reads files or a live cluster into objects: every object that some decision reads, each with its
+//! origin (file, document, line).
 //!
-//! A manifest passes here what it would pass on its way into a cluster: the kinds of this API are admitted by the same schema, defaults and
-//! rules as at an API server, the others are decoded strictly where a decision depends on them, and judged as `judged` says. All problems of all files are found
-//! before any is reported, and the order of files and documents leaves no trace: objects come out by namespace and name.
+//! A manifest is treated as on its way into a cluster. The kinds of Kerf's CRDs pass the schema,
+//! defaults and rules of an API server. Other kinds are decoded strictly where a decision depends
+//! on them, and validated as `validation` describes. All problems of all files are collected before
+//! any is reported. The order of files and documents does not matter: objects are sorted by
+//! namespace and name.
 
 mod admission;
 mod decode;

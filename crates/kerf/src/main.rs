@@ -1,9 +1,11 @@
-//! The program `kerf`. Everything is in the library, so that other binaries can be the same program with other providers.
+//! The program `kerf`. All code is in the library, so that other binaries can provide the same
+//! program with other cloud providers.
 
 use std::process::ExitCode;
 
-// Clusters are millions of small objects that come and go. With the C library's allocator the sandbox spends most of its time on
-// finding room once it has some thousand nodes; with this one it takes a tenth of the processor.
+// A cluster consists of millions of small objects that are allocated and freed all the time. With
+// the C library's allocator the sandbox spends most of its time in the allocator once it has some
+// thousand nodes; with this one it needs a tenth of the CPU time.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

@@ -1,4 +1,4 @@
-//! How answers are shown: stdout for results, stderr for everything else.
+//! Prints results to stdout and everything else to stderr.
 
 pub(crate) mod json;
 mod messages;
@@ -17,25 +17,25 @@ pub(crate) use table::table;
 
 use crate::exit::CommandFailure;
 
-/// How much is written at once.
+/// Size of the buffer for stdout.
 const BUFFER_BYTES: usize = 1 << 16;
 
-/// Whether there is still somebody who reads stdout. One who has gone away has read enough: that is no failure, and what the exit code
-/// says of the result is as true as before. Whoever would write more has nobody left to write it for.
+/// State of stdout after a write. A reader that closed the pipe has read enough: this is not a
+/// failure, and the exit code still describes the result. The caller should not write more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum StdoutState {
     Open,
     Closed,
 }
 
-/// Writes a result to stdout. What is written must be complete before the first byte leaves: a failure after that can only be the
-/// disk's.
+/// Writes a result to stdout. The result must be complete before the first byte is written, so that
+/// only the output device can fail after that.
 pub(crate) fn print(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<StdoutState, CommandFailure> {
     let mut stdout = io::BufWriter::with_capacity(BUFFER_BYTES, io::stdout().lock());
     match write(&mut stdout).and_then(|()| stdout.flush()) {
         Ok(()) => Ok(StdoutState::Open),
         Err(cause) => {
-            // What is still in the buffer has nowhere to go.
+            // The rest of the buffer cannot be written any more; drop it without a flush.
             drop(stdout.into_parts());
             if cause.kind() == ErrorKind::BrokenPipe {
                 return Ok(StdoutState::Closed);
@@ -45,12 +45,12 @@ pub(crate) fn print(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Res
     }
 }
 
-/// What came of writing to a full disk, or to one that is broken.
+/// Returns the failure for an error of stdout, such as a full disk.
 pub(crate) fn stdout_write_failure(cause: io::Error) -> CommandFailure {
     CommandFailure::ExecutionFailed(anyhow::Error::new(cause).context("cannot write the result to stdout"))
 }
 
 /// Writes a text to stdout.
 pub(crate) fn print_text(result: &str) -> Result<StdoutState, CommandFailure> {
-    print(|to| to.write_all(result.as_bytes()))
+    print(|writer| writer.write_all(result.as_bytes()))
 }

@@ -1,72 +1,76 @@
-//! Finds the frozen strings of the tree, kind by kind. Most are found by where they stand in the code, whatever the names around them
-//! are. Log messages are looked up: they come from spec 07, and must be literals outside tests.
+//! Finds the frozen strings of the tree, kind by kind. Most are found by their position in the
+//! code, independent of identifiers. Log messages are found by their text: they come from spec 07
+//! and must be literals outside tests.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::rust_items::Source;
-use super::{Frozen, Kind};
+use super::{FrozenKind, FrozenString};
 use crate::code;
 use crate::repository::{Repository, TextFile};
 
 /// Functions that take the label of a random stream as an argument.
 const STREAM_FUNCTIONS: [&str; 5] = ["fork", "Chance::new", "Rng::new", "Rng::labelled", "Rng::for_stream"];
 
-/// How names of metrics begin.
+/// Prefixes of the names of metrics.
 const METRIC_PREFIXES: [&str; 8] =
     ["karpenter_", "kerf_", "workqueue_", "client_go_", "controller_runtime_", "operator_", "process_", "go_"];
 
-// If one of these folders is renamed, every string of a kind vanishes at once: correct the path here.
+// If one of these folders is renamed, all strings of a kind are missing at once: correct the path
+// here.
 
-/// Where published JSON is defined: `kerf … -o json`, the report of a simulation, and the values of our own annotations.
+/// Folders that define published JSON: `kerf … -o json`, the report of a simulation, and the values
+/// of Kerf's annotations.
 const JSON_FOLDERS: [&str; 3] =
     ["crates/kerf/src/output", "crates/kerf-sandbox/src/sim", "crates/kerf-controllers/src"];
 
-/// Where scenario files and their faults are defined.
+/// Folder that defines scenario files and their faults.
 const SCENARIO_FOLDER: &str = "crates/kerf-sandbox/src/sim";
 
-/// Where controllers and metrics are defined.
+/// Folder that defines controllers and metrics.
 const CONTROLLERS_FOLDER: &str = "crates/kerf-controllers/src";
 
 /// Names of controllers that consist of one word.
 const SHORT_CONTROLLER_NAMES: [&str; 3] = ["disruption", "eviction-queue", "provisioner"];
 
-/// The specification of logs.
+/// Specification of the log messages.
 const OPERATIONS: &str = "docs/spec/07-operations.md";
 
-/// Returns all frozen strings of the tree, sorted. Listed log messages are searched for, too.
-pub(super) fn all(repository: &Repository, listed: &[Frozen]) -> Vec<Frozen> {
+/// Returns all frozen strings of the tree, sorted. Also searches for the log messages of the list.
+pub(super) fn all(repository: &Repository, listed: &[FrozenString]) -> Vec<FrozenString> {
     let is_shipped =
         |file: &&TextFile| file.path.starts_with("crates/") && file.path.contains("/src/") && !file.is_for_tests();
     let sources: Vec<Source<'_>> = repository.rust().filter(is_shipped).map(Source::of).collect();
     let literals: BTreeSet<&str> =
         sources.iter().flat_map(|source| &source.literals).map(|literal| literal.text.as_str()).collect();
 
-    let mut found = Vec::new();
-    let mut add =
-        |kind: Kind, texts: BTreeSet<String>| found.extend(texts.into_iter().map(|text| Frozen { kind, text }));
-    add(Kind::Annotation, annotations(&literals));
+    let mut strings = Vec::new();
+    let mut add = |kind: FrozenKind, texts: BTreeSet<String>| {
+        strings.extend(texts.into_iter().map(|text| FrozenString { kind, text }));
+    };
+    add(FrozenKind::Annotation, annotations(&literals));
     add(
-        Kind::FaultFlag,
+        FrozenKind::FaultFlag,
         sources.iter().filter(|source| source.path.starts_with(SCENARIO_FOLDER)).flat_map(fault_flags).collect(),
     );
-    add(Kind::FaultInScenario, scenario_faults(&sources));
+    add(FrozenKind::FaultInScenario, scenario_faults(&sources));
     add(
-        Kind::Metric,
+        FrozenKind::Metric,
         sources.iter().filter(|source| source.path.starts_with(CONTROLLERS_FOLDER)).flat_map(metrics).collect(),
     );
-    add(Kind::ReasonCode, reason_codes(repository, &sources));
+    add(FrozenKind::ReasonCode, reason_codes(repository, &sources));
     let labels = stream_labels(&sources);
     let is_no_label = |name: &String| !labels.contains(name) || SHORT_CONTROLLER_NAMES.contains(&name.as_str());
-    add(Kind::SpecTests, spec_tests(repository));
+    add(FrozenKind::SpecTests, spec_tests(repository));
 
     let specification = repository.file(OPERATIONS).map_or("", |file| file.text.as_str());
     let listed_messages =
-        listed.iter().filter(|frozen| frozen.kind == Kind::LogMessage).map(|frozen| frozen.text.clone());
+        listed.iter().filter(|frozen| frozen.kind == FrozenKind::LogMessage).map(|frozen| frozen.text.clone());
     let messages: BTreeSet<String> = log_messages(specification).into_iter().chain(listed_messages).collect();
-    add(Kind::LogKeys, sources.iter().flat_map(|source| log_keys(source, &messages)).collect());
-    add(Kind::LogMessage, messages.into_iter().filter(|text| literals.contains(text.as_str())).collect());
+    add(FrozenKind::LogKeys, sources.iter().flat_map(|source| log_keys(source, &messages)).collect());
+    add(FrozenKind::LogMessage, messages.into_iter().filter(|text| literals.contains(text.as_str())).collect());
     add(
-        Kind::ControllerName,
+        FrozenKind::ControllerName,
         sources
             .iter()
             .filter(|source| source.path.starts_with(CONTROLLERS_FOLDER))
@@ -74,7 +78,7 @@ pub(super) fn all(repository: &Repository, listed: &[Frozen]) -> Vec<Frozen> {
             .filter(is_no_label)
             .collect(),
     );
-    add(Kind::StreamLabel, labels);
+    add(FrozenKind::StreamLabel, labels);
 
     // Two objects can have the same keys.
     let objects = |folders: &[&str], derived: &str| {
@@ -87,16 +91,21 @@ pub(super) fn all(repository: &Repository, listed: &[Frozen]) -> Vec<Frozen> {
             })
             .collect::<Vec<_>>()
     };
-    found.extend(objects(&JSON_FOLDERS, "Serialize").into_iter().map(|text| Frozen { kind: Kind::JsonObject, text }));
-    found.extend(
-        objects(&[SCENARIO_FOLDER], "Deserialize").into_iter().map(|text| Frozen { kind: Kind::ScenarioObject, text }),
+    strings.extend(
+        objects(&JSON_FOLDERS, "Serialize").into_iter().map(|text| FrozenString { kind: FrozenKind::JsonObject, text }),
     );
-    found.sort();
-    found
+    strings.extend(
+        objects(&[SCENARIO_FOLDER], "Deserialize")
+            .into_iter()
+            .map(|text| FrozenString { kind: FrozenKind::ScenarioObject, text }),
+    );
+    strings.sort();
+    strings
 }
 
-/// Labels of random streams: literals in calls of [`STREAM_FUNCTIONS`], and constants that are their last argument. A constant is
-/// looked up in the same file, else in the only file that has one of that name.
+/// Returns the labels of random streams: literals in calls of [`STREAM_FUNCTIONS`], and constants
+/// that are their last argument. The definition of a constant is in the same file or, if it is not
+/// there, in exactly one other file.
 fn stream_labels(sources: &[Source<'_>]) -> BTreeSet<String> {
     let mut labels = BTreeSet::new();
     for source in sources {
@@ -104,8 +113,8 @@ fn stream_labels(sources: &[Source<'_>]) -> BTreeSet<String> {
             labels.extend(source.literals_in(&arguments).map(|literal| without_names(&literal.text)));
             let last = source.last_argument(&arguments).rsplit("::").next().unwrap_or_default();
             if !last.is_empty() && last.chars().all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_') {
-                let mut elsewhere = sources.iter().filter_map(|source| source.constant(last));
-                let only = elsewhere.next().filter(|_| elsewhere.next().is_none());
+                let mut definitions = sources.iter().filter_map(|source| source.constant(last));
+                let only = definitions.next().filter(|_| definitions.next().is_none());
                 labels.extend(source.constant(last).or(only).map(str::to_owned));
             }
         }
@@ -113,7 +122,7 @@ fn stream_labels(sources: &[Source<'_>]) -> BTreeSet<String> {
     labels
 }
 
-/// Names of faults for the command line: `("conflict", Self::Conflict)`.
+/// Returns the names of faults for the command line: `("conflict", Self::Conflict)`.
 fn fault_flags<'s>(source: &'s Source<'_>) -> impl Iterator<Item = String> + 's {
     let is_name = |(before, after): (&str, &str)| {
         let value = after.strip_prefix(',').map(str::trim_start);
@@ -123,7 +132,7 @@ fn fault_flags<'s>(source: &'s Source<'_>) -> impl Iterator<Item = String> + 's 
     source.literals.iter().filter(move |literal| is_name(source.around(literal))).map(|literal| literal.text.clone())
 }
 
-/// Names of faults in scenario files: the enums there that serde reads.
+/// Returns the names of faults in scenario files: the variants of the enums that serde reads.
 fn scenario_faults(sources: &[Source<'_>]) -> BTreeSet<String> {
     let chosen = sources.iter().filter(|source| source.path.starts_with(SCENARIO_FOLDER));
     chosen
@@ -133,7 +142,7 @@ fn scenario_faults(sources: &[Source<'_>]) -> BTreeSet<String> {
         .collect()
 }
 
-/// `kerf.sh/…` in any literal, with what may stand before it (`sandbox.kerf.sh/…`).
+/// Returns every `kerf.sh/…` in a literal, with its subdomain if it has one (`sandbox.kerf.sh/…`).
 fn annotations(literals: &BTreeSet<&str>) -> BTreeSet<String> {
     const DOMAIN: &str = "kerf.sh/";
     let is_name = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '.';
@@ -148,7 +157,7 @@ fn annotations(literals: &BTreeSet<&str>) -> BTreeSet<String> {
     names
 }
 
-/// Names of metrics. Those that are put together from parts begin with a placeholder.
+/// Returns the names of metrics. A name that is composed of parts begins with a placeholder.
 fn metrics<'s>(source: &'s Source<'_>) -> impl Iterator<Item = String> + 's {
     let is_metric = |text: &String| {
         let is_started = METRIC_PREFIXES.iter().any(|prefix| text.starts_with(prefix)) || text.starts_with("{}_");
@@ -157,7 +166,7 @@ fn metrics<'s>(source: &'s Source<'_>) -> impl Iterator<Item = String> + 's {
     source.literals.iter().map(|literal| without_names(&literal.text)).filter(is_metric)
 }
 
-/// The text of a format string without the names of variables in it: `{prefix}_total` becomes `{}_total`.
+/// Removes the names of variables from a format string: `{prefix}_total` becomes `{}_total`.
 fn without_names(text: &str) -> String {
     let mut parts = text.split('{');
     let first = parts.next().unwrap_or_default().to_owned();
@@ -167,7 +176,7 @@ fn without_names(text: &str) -> String {
     })
 }
 
-/// Codes that `docs/reasons.md` documents and the engine has as literals.
+/// Returns the codes that `docs/reasons.md` documents and the engine contains as literals.
 fn reason_codes(repository: &Repository, sources: &[Source<'_>]) -> BTreeSet<String> {
     let page = repository.file("docs/reasons.md").map_or("", |file| file.text.as_str());
     let engine = sources.iter().filter(|source| source.path.starts_with("crates/kerf-engine/"));
@@ -177,16 +186,17 @@ fn reason_codes(repository: &Repository, sources: &[Source<'_>]) -> BTreeSet<Str
     codes.filter(|code| literals.contains(code)).map(str::to_owned).collect()
 }
 
-/// Texts in backticks in the column `message` of spec 07 §7.2.
+/// Returns the texts in backticks in the column `message` of spec 07 §7.2.
 fn log_messages(specification: &str) -> Vec<String> {
     let section = specification.lines().skip_while(|line| !line.starts_with("### 7.2 ")).skip(1);
     let rows = section.take_while(|line| !line.starts_with("##")).filter(|line| line.starts_with('|'));
     let messages = rows.filter_map(|row| row.split('|').nth(2)).flat_map(in_backticks);
-    // Single words are keys that the table names beside a message.
+    // Single words are keys that the table lists beside a message.
     messages.filter(|message| message.contains(' ')).collect()
 }
 
-/// Names of controllers: lower-case words with points between them (`nodeclaim.lifecycle`) that are no domain (`karpenter.sh`).
+/// Returns the names of controllers: lower-case words separated by dots (`nodeclaim.lifecycle`)
+/// that are not a domain (`karpenter.sh`).
 fn controller_names<'s>(source: &'s Source<'_>) -> impl Iterator<Item = String> + 's {
     let is_name = |text: &&str| {
         let words: Vec<&str> = text.split('.').collect();
@@ -197,7 +207,7 @@ fn controller_names<'s>(source: &'s Source<'_>) -> impl Iterator<Item = String> 
     source.literals.iter().map(|literal| literal.text.as_str()).filter(is_name).map(str::to_owned)
 }
 
-/// Messages with the keys of their lines: `created nodeclaim: NodeClaim NodePool`.
+/// Returns the messages with the keys of their lines: `created nodeclaim: NodeClaim NodePool`.
 fn log_keys(source: &Source<'_>, messages: &BTreeSet<String>) -> Vec<String> {
     let lines = source.literals.iter().filter(|literal| messages.contains(&literal.text));
     let with_keys = lines.filter_map(|literal| Some((&literal.text, source.log_keys(literal)?)));
@@ -208,7 +218,7 @@ fn in_backticks(text: &str) -> impl Iterator<Item = String> {
     text.split('`').skip(1).step_by(2).map(str::to_owned)
 }
 
-/// `spec_NN` and how many test functions have a name that begins with `spec_NN_k_`.
+/// Returns `spec_NN` and the number of test functions whose names begin with `spec_NN_k_`.
 fn spec_tests(repository: &Repository) -> BTreeSet<String> {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     for file in repository.rust().filter(|file| file.path.starts_with("crates/")) {

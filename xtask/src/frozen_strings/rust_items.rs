@@ -1,5 +1,6 @@
-//! Structs, enums and calls in Rust source, as far as frozen strings need them: the names under which serde reads and writes an item,
-//! and the arguments of calls. It reads the source without compiling it, by brackets and literals.
+//! Finds structs, enums and calls in Rust source, as far as frozen strings need them: the names
+//! under which serde reads and writes an item, and the arguments of calls. It does not compile the
+//! source; it uses only brackets and literals.
 
 use std::ops::Range;
 
@@ -13,7 +14,7 @@ pub(super) struct Source<'r> {
     code: &'r str,
     /// String literals outside tests.
     pub(super) literals: Vec<Literal>,
-    /// Byte ranges of lines for tests.
+    /// Byte ranges of the lines that belong to tests.
     test_lines: Vec<Range<usize>>,
 }
 
@@ -57,8 +58,8 @@ impl<'r> Source<'r> {
         (self.code[..literal.range.start].trim_end(), self.code[literal.range.end..].trim_start())
     }
 
-    /// Returns the argument ranges of all calls of a function outside tests. `function` is a name (`fork`) or the end of a path
-    /// (`Rng::new`); only calls of methods and paths count, not definitions.
+    /// Returns the argument ranges of all calls of a function outside tests. `function` is a name
+    /// (`fork`) or the end of a path (`Rng::new`). Definitions do not count.
     pub(super) fn calls(&self, function: &str) -> Vec<Range<usize>> {
         let mut calls = Vec::new();
         for (at, _) in self.code.match_indices(function) {
@@ -79,8 +80,8 @@ impl<'r> Source<'r> {
         code.rsplit(',').next().unwrap_or(code).trim()
     }
 
-    /// Returns the keys of the log line whose message is a literal: `a` and `b` of `info!(a, b = 1, "message")`. Returns `None` if the
-    /// literal is not an argument of one of tracing's macros.
+    /// Returns the keys of the log line whose message is a literal: `a` and `b` of `info!(a, b = 1,
+    /// "message")`. Returns `None` if the literal is not an argument of one of tracing's macros.
     pub(super) fn log_keys(&self, message: &Literal) -> Option<Vec<String>> {
         let mut depth = 0_usize;
         let before = &self.code[..message.range.start];
@@ -116,7 +117,7 @@ impl<'r> Source<'r> {
         Some(keys)
     }
 
-    /// Returns the literal that a constant is defined as.
+    /// Returns the literal with which a constant is defined.
     pub(super) fn constant(&self, name: &str) -> Option<&str> {
         let definition = format!("const {name}: &str =");
         let at = self.code.find(&definition)? + definition.len();
@@ -124,7 +125,8 @@ impl<'r> Source<'r> {
         self.code[at..literal.range.start].trim().is_empty().then_some(literal.text.as_str())
     }
 
-    /// Returns the structs with named fields and the enums outside tests that derive a trait of serde.
+    /// Returns the structs with named fields and the enums outside tests that derive a trait of
+    /// serde.
     pub(super) fn serde_items(&self, derived: &str) -> Vec<SerdeItem> {
         let mut items = Vec::new();
         for (at, _) in self.code.match_indices("#[derive(") {
@@ -137,7 +139,7 @@ impl<'r> Source<'r> {
         items
     }
 
-    /// Reads the item whose attributes go on at a position.
+    /// Parses the item whose remaining attributes begin at a position.
     fn item(&self, mut at: usize) -> Option<SerdeItem> {
         let mut attributes = String::new();
         loop {
@@ -170,7 +172,7 @@ impl<'r> Source<'r> {
         Some(SerdeItem { is_enum, names: names.collect() })
     }
 
-    /// Returns the fields or variants of a body: their attributes and their names.
+    /// Returns the attributes and names of the fields or variants in a body.
     fn members(&self, body: Range<usize>) -> Vec<(String, String)> {
         let mut members = Vec::new();
         let mut at = body.start;
@@ -199,7 +201,7 @@ impl<'r> Source<'r> {
         members
     }
 
-    /// Returns where the comma after a member stands, or the end of the body.
+    /// Returns the position of the comma after a member, or the end of the body.
     fn end_of_member(&self, start: usize, body_end: usize) -> usize {
         let mut depth = 0_usize;
         for (at, c) in self.code[start..body_end].char_indices() {
@@ -246,7 +248,8 @@ fn has_word(attributes: &str, word: &str) -> bool {
     attributes.split(|c: char| !c.is_alphanumeric() && c != '_').any(|other| other == word)
 }
 
-/// Returns the name that serde gives to a field (`snake_case` in the source) or a variant (`PascalCase`).
+/// Returns the name that serde gives to a field (`snake_case` in the source) or a variant
+/// (`PascalCase`).
 fn styled(name: &str, style: &str, is_variant: bool) -> String {
     let mut words: Vec<String> = Vec::new();
     if is_variant {

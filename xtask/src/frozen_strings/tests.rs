@@ -1,4 +1,4 @@
-//! A small tree with a frozen string of every kind, and what happens to the check when one of them is touched.
+//! Runs the check on a small tree with a frozen string of every kind, with single strings changed.
 
 use super::*;
 
@@ -99,7 +99,7 @@ stream-label disruption.command
 stream-label kubelets
 ";
 
-/// The tree and its list, with one text replaced by another in one file.
+/// Returns the tree and its list, with one text replaced by another in one file.
 fn changed(path: &str, old: &str, new: &str) -> Repository {
     let list = format!("{HEAD}{LISTED}");
     let mut files: Vec<(&str, String)> = TREE.iter().map(|&(path, text)| (path, text.to_owned())).collect();
@@ -111,8 +111,8 @@ fn changed(path: &str, old: &str, new: &str) -> Repository {
     Repository::of(&files)
 }
 
-/// The beginnings of the problems, up to the first colon.
-fn complaints(path: &str, old: &str, new: &str) -> Vec<String> {
+/// Returns the beginnings of the problems, up to the first colon.
+fn problem_heads(path: &str, old: &str, new: &str) -> Vec<String> {
     let problems = problems(&changed(path, old, new));
     problems.iter().map(|problem| problem.split(':').next().unwrap_or_default().to_owned()).collect()
 }
@@ -127,7 +127,7 @@ fn the_list_is_written_from_the_tree() {
 }
 
 #[test]
-fn renamed_identifiers_are_no_problem() {
+fn renamed_identifiers_are_not_a_problem() {
     for (path, old, new) in [
         (SANDBOX, "let chance", "let rng"),
         (SANDBOX, "config.seed", "settings.seed"),
@@ -148,12 +148,12 @@ fn renamed_identifiers_are_no_problem() {
         ("crates/kerf-engine/tests/it.rs", "_holds", "_is_kept"),
         ("crates/kerf-engine/tests/it.rs", "fn other", "fn spec_02_43_other"),
     ] {
-        assert_eq!(complaints(path, old, new), [""; 0], "{old} -> {new}");
+        assert_eq!(problem_heads(path, old, new), [""; 0], "{old} -> {new}");
     }
 }
 
 #[test]
-fn a_changed_string_is_named_with_its_kind() {
+fn a_changed_string_is_reported_with_its_kind() {
     for (path, old, new, kind) in [
         (SANDBOX, "\"cloud\"", "\"the cloud\"", "stream-label `cloud`"),
         (SANDBOX, "disruption.command", "disruption.ids", "stream-label `disruption.command`"),
@@ -171,45 +171,45 @@ fn a_changed_string_is_named_with_its_kind() {
         (OUTPUT, "price_per_hour", "cost_per_hour", "json-object `node pricePerHour`"),
         (OUTPUT, "pricePerHour", "costPerHour", "json-object `node pricePerHour`"),
     ] {
-        let found = complaints(path, old, new);
-        assert_eq!(found.len(), 2, "the old string is missing and the new one not listed: {found:?}");
-        assert!(found[0].starts_with(kind), "{old} -> {new}: {found:?}");
-        assert!(problems(&changed(path, old, new))[1].contains(&format!("is not in {LIST}")), "{found:?}");
+        let heads = problem_heads(path, old, new);
+        assert_eq!(heads.len(), 2, "the old string is missing and the new one not listed: {heads:?}");
+        assert!(heads[0].starts_with(kind), "{old} -> {new}: {heads:?}");
+        assert!(problems(&changed(path, old, new))[1].contains(&format!("is not in {LIST}")), "{heads:?}");
     }
     for (path, old, new, kind) in [
         (ENGINE, "\"NoNode\"", "\"WithoutNode\"", "reason-code `NoNode`"),
         ("docs/reasons.md", "`NoNode`", "`WithoutNode`", "reason-code `NoNode`"),
         ("crates/kerf-engine/tests/it.rs", "spec_02_41_", "case_41_", "spec-tests `spec_02 2`"),
     ] {
-        assert_eq!(complaints(path, old, new), [format!("{kind} has vanished from the tree")], "{old} -> {new}");
+        assert_eq!(problem_heads(path, old, new), [format!("{kind} is no longer in the tree")], "{old} -> {new}");
     }
 }
 
 #[test]
-fn a_changed_log_message_is_named() {
-    let found = complaints(CONTROLLERS, "found provisionable", "found pending");
+fn a_changed_log_message_is_reported() {
+    let heads = problem_heads(CONTROLLERS, "found provisionable", "found pending");
     assert_eq!(
-        found,
-        ["log-keys `found provisionable pod(s)", "log-message `found provisionable pod(s)` has vanished from the tree"]
+        heads,
+        ["log-keys `found provisionable pod(s)", "log-message `found provisionable pod(s)` is no longer in the tree"]
     );
 }
 
 #[test]
-fn the_problem_says_what_to_do() {
+fn the_problem_contains_advice() {
     let problem = &problems(&changed(SANDBOX, "\"cloud\"", "\"the cloud\""))[0];
     assert!(problem.contains("restore the label") && problem.contains(&format!("edit {LIST}")), "{problem}");
 }
 
 #[test]
-fn a_list_that_cannot_be_read_is_named_by_line() {
-    let found = problems(&changed(LIST, "reason-code NoNode", "reason NoNode"));
-    assert!(found.iter().any(|problem| problem.starts_with(&format!("{LIST}:15: `reason NoNode`"))), "{found:?}");
-    let found = complaints(
+fn an_invalid_list_is_reported_with_the_line() {
+    let problems = problems(&changed(LIST, "reason-code NoNode", "reason NoNode"));
+    assert!(problems.iter().any(|problem| problem.starts_with(&format!("{LIST}:15: `reason NoNode`"))), "{problems:?}");
+    let heads = problem_heads(
         LIST,
         "stream-label cloud\nstream-label disruption.command",
         "stream-label disruption.command\nstream-label cloud",
     );
-    assert_eq!(found, [LIST], "the order is checked");
+    assert_eq!(heads, [LIST], "the order is checked");
 }
 
 #[test]
@@ -230,10 +230,10 @@ fn writing_adds_and_never_removes() {
 fn this_repository_keeps_its_frozen_strings() {
     let repository = Repository::read().expect("the repository can be read");
     let problems = problems(&repository);
-    assert!(problems.is_empty(), "cargo xtask frozen-strings complains:\n{}", problems.join("\n"));
-    // Each kind must find something: a check of nothing always passes.
+    assert!(problems.is_empty(), "cargo xtask frozen-strings found problems:\n{}", problems.join("\n"));
+    // The check must find strings of each kind: a check of nothing always passes.
     let listed = repository.file(LIST).map_or("", |file| file.text.as_str());
-    for kind in Kind::ALL {
+    for kind in FrozenKind::ALL {
         assert!(
             listed.lines().any(|line| line.starts_with(&format!("{} ", kind.name()))),
             "no {} is listed",

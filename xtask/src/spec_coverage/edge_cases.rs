@@ -1,17 +1,17 @@
-//! The numbered edge cases at the end of a specification.
+//! Parses the numbered edge cases at the end of a specification.
 
-/// One edge case.
+/// One numbered edge case.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct EdgeCase {
-    /// Its number.
     pub(super) number: u32,
-    /// Its text in one line.
+    /// Text joined to one line.
     pub(super) text: String,
 }
 
 const HEADING: &str = "Edge cases that must hold";
 
-/// The cases under the last heading "Edge cases that must hold", to the next heading of the same level.
+/// Returns the cases under the last heading "Edge cases that must hold", up to the next heading of
+/// the same level.
 pub(super) fn parse(spec: &str) -> Vec<EdgeCase> {
     let lines: Vec<&str> = spec.lines().collect();
     let is_heading = |line: &str| line.starts_with("## ");
@@ -19,36 +19,33 @@ pub(super) fn parse(spec: &str) -> Vec<EdgeCase> {
         return Vec::new();
     };
     let mut cases: Vec<EdgeCase> = Vec::new();
-    // Whether the lines that come belong to a case; a blank line or a sub-heading ends it.
-    let mut open = false;
+    // True while the next lines belong to a case; a blank line or a sub-heading ends it.
+    let mut is_open = false;
     for line in lines[start + 1..].iter().take_while(|line| !is_heading(line)) {
         if let Some((number, text)) = parse_numbered_line(line) {
             cases.push(EdgeCase { number, text: text.to_owned() });
-            open = true;
-        } else if open
+            is_open = true;
+        } else if is_open
             && line.starts_with("  ")
             && let Some(case) = cases.last_mut()
         {
             case.text.push(' ');
             case.text.push_str(line.trim());
         } else {
-            open = false;
+            is_open = false;
         }
     }
     cases
 }
 
-/// What is wrong with the numbers: they must run from 1 without a gap.
+/// Returns the first error in the numbers: they must run from 1 without a gap.
 pub(super) fn numbering_problems(cases: &[EdgeCase]) -> Vec<String> {
     if cases.is_empty() {
         return vec![format!("no numbered case under \"{HEADING}\"")];
     }
     let expected = 1..;
     let wrong = cases.iter().zip(expected).find(|(case, expected)| case.number != *expected);
-    wrong
-        .map(|(case, expected)| format!("edge case {} stands where {expected} was expected", case.number))
-        .into_iter()
-        .collect()
+    wrong.map(|(case, expected)| format!("expected edge case {expected}, found {}", case.number)).into_iter().collect()
 }
 
 fn parse_numbered_line(line: &str) -> Option<(u32, &str)> {
@@ -70,11 +67,11 @@ mod tests {
     }
 
     #[test]
-    fn gaps_and_absence_are_named() {
+    fn gaps_and_missing_cases_are_reported() {
         assert_eq!(numbering_problems(&parse("no such heading")).len(), 1);
         assert_eq!(
             numbering_problems(&parse("## 1. Edge cases that must hold\n1. One\n3. Three\n")),
-            ["edge case 3 stands where 2 was expected"]
+            ["expected edge case 2, found 3"]
         );
     }
 }

@@ -1,9 +1,9 @@
-//! How a test says which edge case it proves: in prose, `spec NN #41`, `#19-#21`, `#19, #20 and #22`; or in its name, `spec_NN_41_…`,
-//! `spec_NN_19_to_21_…`, `spec_NN_19_and_20_…`.
+//! Finds the edge cases that a test names: in prose, `spec NN #41`, `#19-#21`, `#19, #20 and #22`;
+//! or in its name, `spec_NN_41_…`, `spec_NN_19_to_21_…`, `spec_NN_19_and_20_…`.
 
-/// Every edge case that a text names, as specification and number.
+/// Returns every edge case that a text names, as specification and number.
 pub(super) fn find(text: &str) -> Vec<(String, u32)> {
-    let mut found = Vec::new();
+    let mut cases = Vec::new();
     let mut rest = text;
     while let Some(at) = rest.find("pec") {
         let starts_word = !rest[..at].trim_end_matches(['s', 'S']).ends_with(|c: char| c.is_alphanumeric());
@@ -11,19 +11,19 @@ pub(super) fn find(text: &str) -> Vec<(String, u32)> {
         rest = &rest[at + 3..];
         if is_spec {
             let mut cursor = Cursor { rest };
-            found.extend(cursor.parse_test_name().or_else(|| Cursor { rest }.parse_prose()).unwrap_or_default());
+            cases.extend(cursor.parse_test_name().or_else(|| Cursor { rest }.parse_prose()).unwrap_or_default());
         }
     }
-    found
+    cases
 }
 
-/// Reads on after the word `spec`.
+/// Parser of the text after the word `spec`.
 struct Cursor<'t> {
     rest: &'t str,
 }
 
 impl Cursor<'_> {
-    /// `_02_41_…`
+    /// Parses `_02_41_…`.
     fn parse_test_name(&mut self) -> Option<Vec<(String, u32)>> {
         self.consume("_")?;
         let spec = self.two_digits()?;
@@ -49,7 +49,7 @@ impl Cursor<'_> {
         Some(cases.into_iter().map(|case| (spec.clone(), case)).collect())
     }
 
-    /// ` 02 #41, #43-#45 and #50`
+    /// Parses ` 02 #41, #43-#45 and #50`.
     fn parse_prose(&mut self) -> Option<Vec<(String, u32)>> {
         self.consume(" ")?;
         let spec = self.two_digits()?;
@@ -97,7 +97,7 @@ impl Cursor<'_> {
     }
 }
 
-/// A range ends at `last`; one that runs backwards is taken as its two ends, and they will be seen not to exist or to be named.
+/// Extends a range to `last`. A range that runs backwards counts as its two ends.
 fn extend_to(cases: &mut Vec<u32>, last: u32) {
     let first = cases.last().map_or(last, |first| first + 1);
     if first <= last { cases.extend(first..=last) } else { cases.push(last) }
@@ -107,7 +107,7 @@ fn extend_to(cases: &mut Vec<u32>, last: u32) {
 mod tests {
     use super::*;
 
-    /// `S` stands for the word, so that these lines are not mentions themselves.
+    /// Replaces `S` by the word, so that these lines are not mentions themselves.
     fn cases(text: &str) -> Vec<(String, u32)> {
         find(&text.replace('S', concat!("sp", "ec")))
     }
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn prose() {
+    fn mentions_in_prose() {
         assert_eq!(cases("// S 02 #41: a pod"), of("02", &[41]));
         assert_eq!(cases("S 02 #19-#21"), of("02", &[19, 20, 21]));
         assert_eq!(cases("S 02 #19–21."), of("02", &[19, 20, 21]));
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn names() {
+    fn mentions_in_test_names() {
         assert_eq!(cases("fn S_01_17_holds()"), of("01", &[17]));
         assert_eq!(cases("fn S_01_17_to_19_hold()"), of("01", &[17, 18, 19]));
         assert_eq!(cases("fn S_01_17_and_20()"), of("01", &[17, 20]));
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn other_words_are_no_mention() {
+    fn other_words_are_not_mentions() {
         for text in ["S 2 #41", "S 02 section 4", "pod.S 02", "S_02", "inS 02 #1", "S 02 #", "S"] {
             assert_eq!(cases(text), [], "{text}");
         }

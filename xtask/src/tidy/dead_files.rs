@@ -1,5 +1,5 @@
-//! Rust files that nothing compiles. A test file that no `mod` names looks like coverage and is never run, so such files are found
-//! by walking from what cargo compiles along the `mod` declarations.
+//! Finds Rust files that are never compiled. A test file that no `mod` names looks like coverage
+//! but never runs. The rule follows the `mod` declarations from the files that cargo compiles.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use super::TidyProblem;
 use crate::code;
 use crate::repository::Repository;
 
-/// Files under this folder of a crate are compiled one by one by the fuzzer's own manifest.
+/// Files in this folder of a crate are compiled one by one by the fuzzer's own manifest.
 const FUZZ_TARGETS: &str = "/fuzz_targets/";
 
 pub(super) fn check(repository: &Repository) -> Vec<TidyProblem> {
@@ -37,7 +37,7 @@ pub(super) fn check(repository: &Repository) -> Vec<TidyProblem> {
         .collect()
 }
 
-/// Where the modules that a file declares are looked for.
+/// Returns the folder that contains the modules that a file declares.
 fn module_folder(path: &str, is_root: bool) -> &str {
     let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
     if is_root || path.ends_with("/mod.rs") { folder } else { path.strip_suffix(".rs").unwrap_or(path) }

@@ -1,5 +1,6 @@
-//! Who may depend on whom. The rules are the tables of `docs/ARCHITECTURE.md`, read from there so that what people read is what is
-//! checked: a new edge between crates and a new dependency are changes of that page first.
+//! Checks the dependencies between crates. The rules are the tables of `docs/ARCHITECTURE.md`,
+//! parsed from that page, so that the documentation is what is checked: a new edge between crates
+//! or a new dependency must be added to the page first.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,20 +10,21 @@ use crate::repository::Repository;
 const ARCHITECTURE_PAGE: &str = "docs/ARCHITECTURE.md";
 const WORKSPACE_MANIFEST: &str = "Cargo.toml";
 
-/// Crates that every crate's tests may use, and those that only some may.
+/// The crate that the tests of every crate may use.
 const CRATE_FOR_ALL_TESTS: &str = "kerf-referee";
+/// Crates whose tests may use the sandbox.
 const CRATES_TESTED_IN_SANDBOX: [&str; 4] = ["kerf-kwok", "kerf-aws", "kerf-aws-sdk", "kerf-controllers"];
 const SANDBOX: &str = "kerf-sandbox";
-/// A cloud for the tests of what knows no concrete one.
+/// The simulated cloud, for the tests of a crate that knows no concrete cloud provider.
 const SIMULATED_CLOUD_EDGE: (&str, &str) = ("kerf-controllers", "kerf-kwok");
 
-/// What one crate may and may not need.
+/// The dependencies that one crate may and may not have.
 struct CrateRule {
     own_crates: AllowedCrates,
     never: Vec<String>,
 }
 
-/// The crates of this workspace that one may depend on.
+/// The crates of this workspace on which a crate may depend.
 enum AllowedCrates {
     Only(BTreeSet<String>),
     AllBut(BTreeSet<String>),
@@ -42,7 +44,7 @@ pub(super) fn check_crates(repository: &Repository) -> Vec<TidyProblem> {
         return vec![TidyProblem::in_file(ARCHITECTURE_PAGE, "is missing")];
     };
     let rules = parse_crate_rules(&page.text);
-    let own: BTreeSet<&str> = repository.crates.iter().map(|krate| krate.name.as_str()).collect();
+    let own_names: BTreeSet<&str> = repository.crates.iter().map(|krate| krate.name.as_str()).collect();
 
     let mut problems = Vec::new();
     for krate in &repository.crates {
@@ -53,12 +55,12 @@ pub(super) fn check_crates(repository: &Repository) -> Vec<TidyProblem> {
             ));
             continue;
         };
-        for needed in &krate.dependencies {
-            let name = needed.name.as_str();
-            let allowed = if own.contains(name) {
-                rule.own_crates.allows(name) || (needed.is_dev_only && tests_may_use(&krate.name, name))
+        for dependency in &krate.dependencies {
+            let name = dependency.name.as_str();
+            let allowed = if own_names.contains(name) {
+                rule.own_crates.allows(name) || (dependency.is_dev_only && tests_may_use(&krate.name, name))
             } else {
-                needed.is_dev_only || !rule.never.iter().any(|pattern| matches_pattern(pattern, name))
+                dependency.is_dev_only || !rule.never.iter().any(|pattern| matches_pattern(pattern, name))
             };
             if !allowed {
                 let message =
@@ -67,7 +69,7 @@ pub(super) fn check_crates(repository: &Repository) -> Vec<TidyProblem> {
             }
         }
     }
-    for name in rules.keys().filter(|name| !own.contains(name.as_str())) {
+    for name in rules.keys().filter(|name| !own_names.contains(name.as_str())) {
         problems.push(TidyProblem::in_file(
             ARCHITECTURE_PAGE,
             format!("the table of edges names `{name}`, which is no crate of the workspace"),
@@ -76,10 +78,11 @@ pub(super) fn check_crates(repository: &Repository) -> Vec<TidyProblem> {
     problems
 }
 
-/// Every dependency of the workspace has its sentence, and every sentence its dependency.
+/// Checks that every dependency of the workspace has a row in the table of dependencies, and that
+/// every row has a dependency.
 pub(super) fn check_dependency_table(repository: &Repository) -> Vec<TidyProblem> {
     let (Some(page), Some(manifest)) = (repository.file(ARCHITECTURE_PAGE), repository.file(WORKSPACE_MANIFEST)) else {
-        return vec![TidyProblem::in_file(ARCHITECTURE_PAGE, format!("is missing, or {WORKSPACE_MANIFEST} is"))];
+        return vec![TidyProblem::in_file(ARCHITECTURE_PAGE, format!("this file or {WORKSPACE_MANIFEST} is missing"))];
     };
     let declared = workspace_dependencies(&manifest.text);
     let explained: BTreeSet<&str> =
@@ -90,7 +93,7 @@ pub(super) fn check_dependency_table(repository: &Repository) -> Vec<TidyProblem
     let stale = explained.difference(&declared).map(|name| {
         TidyProblem::in_file(
             ARCHITECTURE_PAGE,
-            format!("the table of dependencies explains `{name}`, which nobody declares"),
+            format!("the table of dependencies explains `{name}`, which no crate declares"),
         )
     });
     missing.chain(stale).collect()
@@ -129,7 +132,7 @@ fn parse_crate_rules(page: &str) -> BTreeMap<String, CrateRule> {
     rules
 }
 
-/// The rows of the tables under a heading, cell by cell, without heads and rules.
+/// Returns the rows of the tables under a heading, split into cells, without header and separator.
 fn table_rows<'p>(page: &'p str, heading: &str) -> impl Iterator<Item = Vec<&'p str>> {
     let section =
         page.lines().skip_while(move |line| *line != heading).skip(1).take_while(|line| !line.starts_with("## "));
@@ -140,12 +143,12 @@ fn table_rows<'p>(page: &'p str, heading: &str) -> impl Iterator<Item = Vec<&'p 
         .into_iter()
 }
 
-/// The names in backticks.
+/// Returns the texts in backticks.
 fn backticked_names(cell: &str) -> impl Iterator<Item = &str> {
     cell.split('`').skip(1).step_by(2)
 }
 
-/// The keys of `[workspace.dependencies]` that are not crates of the workspace.
+/// Returns the keys of `[workspace.dependencies]` that are not crates of the workspace.
 fn workspace_dependencies(manifest: &str) -> BTreeSet<&str> {
     manifest
         .lines()
@@ -198,26 +201,29 @@ mod tests {
     }
 
     #[test]
-    fn forbidden_edges_are_named() {
-        let found =
+    fn forbidden_edges_are_reported() {
+        let messages =
             crate_problems(&[("kerf-referee", false), ("kerf-aws-sdk", true), ("aws-config", false), ("tokio", false)]);
-        assert_eq!(found.len(), 4, "{found:?}");
-        assert!(found[2].starts_with("`kerf-engine` may not depend on `aws-config`"), "{found:?}");
+        assert_eq!(messages.len(), 4, "{messages:?}");
+        assert!(messages[2].starts_with("`kerf-engine` may not depend on `aws-config`"), "{messages:?}");
     }
 
     #[test]
-    fn a_crate_without_a_row_and_a_row_without_a_crate_are_named() {
+    fn a_crate_without_a_row_and_a_row_without_a_crate_are_reported() {
         let repository =
             Repository::of(&[(ARCHITECTURE_PAGE, "## Edges\n| `old` | none | none |\n")]).with_crate("new", &[], &[]);
-        let found: Vec<_> = check_crates(&repository).into_iter().map(|problem| problem.message).collect();
-        assert_eq!(found.len(), 2, "{found:?}");
+        let messages: Vec<_> = check_crates(&repository).into_iter().map(|problem| problem.message).collect();
+        assert_eq!(messages.len(), 2, "{messages:?}");
     }
 
     #[test]
-    fn every_dependency_needs_its_sentence() {
+    fn every_dependency_needs_a_row() {
         let repository = Repository::of(&[(ARCHITECTURE_PAGE, TABLES), (WORKSPACE_MANIFEST, CARGO)]);
-        let found: Vec<_> = check_dependency_table(&repository).into_iter().map(|problem| problem.message).collect();
-        assert!(found[0].contains("no sentence for `serde`") && found[1].contains("explains `gone`"), "{found:?}");
-        assert_eq!(found.len(), 2);
+        let messages: Vec<_> = check_dependency_table(&repository).into_iter().map(|problem| problem.message).collect();
+        assert!(
+            messages[0].contains("no sentence for `serde`") && messages[1].contains("explains `gone`"),
+            "{messages:?}"
+        );
+        assert_eq!(messages.len(), 2);
     }
 }

@@ -1,12 +1,13 @@
-//! Links in Markdown files. A link to a file must lead to a file of the repository, and its anchor to a heading there. A link to a Rust file
-//! whose text is code, such as [`solve`](src/solve.rs), must name identifiers that occur in that file: so the pages that
-//! introduce the code follow when it is renamed.
+//! Checks links in Markdown files. A link to a file must lead to a file of the repository, and its
+//! anchor to a heading there. A link to a Rust file whose text is code, such as
+//! [`solve`](src/solve.rs), must name identifiers that occur in that file, so that the pages that
+//! introduce the code are updated when it is renamed.
 
 use super::TidyProblem;
 use crate::code;
 use crate::repository::{Repository, TextFile};
 
-/// A link as it is written.
+/// A link of a Markdown page.
 #[derive(Debug, PartialEq, Eq)]
 struct Link<'p> {
     line: usize,
@@ -36,11 +37,11 @@ fn problem(repository: &Repository, from: &TextFile, link: &Link) -> Option<Stri
     }
     let (path, anchor) = link.target.split_once('#').map_or((link.target, None), |(path, anchor)| (path, Some(anchor)));
     let path = if path.is_empty() { Some(from.path.clone()) } else { resolve(&from.path, path) };
-    let Some(path) = path else { return Some("leads out of the repository".to_owned()) };
+    let Some(path) = path else { return Some("points outside the repository".to_owned()) };
     let is_folder =
         repository.files.iter().any(|file| file.path.starts_with(&format!("{}/", path.trim_end_matches('/'))));
     let Some(file) = repository.file(&path) else {
-        return (!is_folder).then(|| format!("there is no file `{path}`"));
+        return (!is_folder).then(|| format!("the file `{path}` does not exist"));
     };
     if let Some(anchor) = anchor.filter(|_| file.is_markdown()) {
         let is_heading = headings(&file.text).any(|heading| heading == anchor);
@@ -48,7 +49,7 @@ fn problem(repository: &Repository, from: &TextFile, link: &Link) -> Option<Stri
     }
     if file.is_rust() && link.text.starts_with('`') {
         let missing = code::words(link.text).find(|word| !code::words(file.code()).any(|other| other == *word));
-        return missing.map(|word| format!("`{path}` does not contain `{word}`: name what replaced it"));
+        return missing.map(|word| format!("`{path}` does not contain `{word}`: link to what replaced it"));
     }
     None
 }
@@ -69,7 +70,7 @@ fn resolve(from: &str, target: &str) -> Option<String> {
 
 /// Returns the links of a page outside of code blocks and code spans.
 fn links(page: &str) -> Vec<Link<'_>> {
-    let mut found = Vec::new();
+    let mut links = Vec::new();
     let mut in_block = false;
     for (index, line) in page.lines().enumerate() {
         if line.trim_start().starts_with("```") {
@@ -83,16 +84,16 @@ fn links(page: &str) -> Vec<Link<'_>> {
             at = middle + 2;
             let Some(end) = line[at..].find(')').map(|offset| at + offset) else { break };
             let Some(start) = opening_bracket(&line[..middle]) else { continue };
-            // A code span that shows a link is not one.
+            // A link inside a code span is only an example.
             if line[..start].matches('`').count() % 2 == 0 {
-                found.push(Link { line: index + 1, text: &line[start + 1..middle], target: &line[at..end] });
+                links.push(Link { line: index + 1, text: &line[start + 1..middle], target: &line[at..end] });
             }
         }
     }
-    found
+    links
 }
 
-/// Returns the bracket that the end of `text` closes.
+/// Returns the position of the bracket that the end of `text` closes.
 fn opening_bracket(text: &str) -> Option<usize> {
     let mut depth = 0_usize;
     for (at, c) in text.char_indices().rev() {
@@ -122,12 +123,12 @@ mod tests {
     #[test]
     fn links_outside_code_are_found_with_their_text() {
         let page = "See [`a`](b.rs) and `[c](d)`.\n```\n[e](f)\n```\n[g [h]](i#j)\n";
-        let found: Vec<_> = links(page).iter().map(|link| (link.line, link.text, link.target)).collect();
-        assert_eq!(found, [(1, "`a`", "b.rs"), (5, "g [h]", "i#j")]);
+        let links: Vec<_> = links(page).iter().map(|link| (link.line, link.text, link.target)).collect();
+        assert_eq!(links, [(1, "`a`", "b.rs"), (5, "g [h]", "i#j")]);
     }
 
     #[test]
-    fn dead_links_say_what_is_missing() {
+    fn dead_links_are_reported_with_what_is_missing() {
         let page = "[a](../src/a.rs) [b](../src/b.rs) [c](#here) [d](#gone) [`known`](../src/a.rs) [`lost`](../src/a.rs)\n\
                     # Here\n[e](../../x) [f](https://example.com/y) [g](../src) [h](other.md#Head)\n";
         let repository = Repository::of(&[
@@ -135,14 +136,14 @@ mod tests {
             ("docs/other.md", "# Head of `it`\n"),
             ("src/a.rs", "fn known() {} // lost\n"),
         ]);
-        let found: Vec<String> = check(&repository).iter().map(TidyProblem::to_string).collect();
+        let messages: Vec<String> = check(&repository).iter().map(TidyProblem::to_string).collect();
         assert_eq!(
-            found,
+            messages,
             [
-                "docs/page.md:1: link `../src/b.rs`: there is no file `src/b.rs`",
+                "docs/page.md:1: link `../src/b.rs`: the file `src/b.rs` does not exist",
                 "docs/page.md:1: link `#gone`: `docs/page.md` has no heading `#gone`",
-                "docs/page.md:1: link `../src/a.rs`: `src/a.rs` does not contain `lost`: name what replaced it",
-                "docs/page.md:3: link `../../x`: leads out of the repository",
+                "docs/page.md:1: link `../src/a.rs`: `src/a.rs` does not contain `lost`: link to what replaced it",
+                "docs/page.md:3: link `../../x`: points outside the repository",
                 "docs/page.md:3: link `other.md#Head`: `docs/other.md` has no heading `#Head`",
             ]
         );

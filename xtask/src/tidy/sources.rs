@@ -1,25 +1,26 @@
-//! Rules on the text of files: a head that says why, names that mean something, files that fit in one sitting, nothing left over, and
-//! nothing that is only true on one machine.
+//! Rules on the text of files: module docs, meaningful names, limited length, no unfinished code,
+//! and no paths of a single machine.
 
 use super::TidyProblem;
 use crate::code;
 use crate::repository::{Repository, TextFile};
 
-/// Names that say nothing about what is inside.
+/// Names that say nothing about the content of a file or module.
 const MEANINGLESS_NAMES: [&str; 8] = ["utils", "util", "common", "helpers", "helper", "manager", "misc", "shared"];
 
-/// The most lines of a source file, its tests not counted.
+/// Maximum number of lines of a source file, without its tests.
 const FILE_LINES_MAX: usize = 500;
 
-/// Files that are longer for now, each with the length that it may not exceed. This list only ever gets shorter.
+/// Files that exceed the maximum, each with its own limit. This list may only become shorter.
 const LENGTH_EXCEPTIONS: [(&str, usize); 0] = [];
 
-/// Code that is not finished, or waits for the wall clock. Each is put together so that this file does not contain it.
+/// Unfinished code, and code that waits for the wall clock. Each text is concatenated, so that this
+/// file does not contain it.
 const LEFT_OVERS: [(&str, &str); 4] = [
-    (concat!("to", "do!"), "finish it"),
-    (concat!("unimple", "mented!"), "finish it"),
-    (concat!("#[ig", "nore"), "a test that does not run proves nothing: make it run or delete it"),
-    (concat!("thread::", "sleep"), "wait for an event, or turn the virtual clock"),
+    (concat!("to", "do!"), "implement it"),
+    (concat!("unimple", "mented!"), "implement it"),
+    (concat!("#[ig", "nore"), "a test that does not run proves nothing: enable it or delete it"),
+    (concat!("thread::", "sleep"), "wait for an event, or advance the virtual clock"),
 ];
 
 /// Paths that exist on one machine only.
@@ -27,31 +28,32 @@ const LOCAL_PATHS: [&str; 4] =
     [concat!("../", "shared"), concat!("/wo", "rk/"), concat!("/ro", "ot/"), concat!("/ho", "me/")];
 
 pub(super) fn check_module_docs(repository: &Repository) -> Vec<TidyProblem> {
-    let headless = |file: &&TextFile| !file.text.starts_with("//! ");
-    let message = "the file must open with `//!`: why it exists and what always holds";
-    repository.rust().filter(headless).map(|file| TidyProblem::on_line(&file.path, 1, message)).collect()
+    let lacks_module_docs = |file: &&TextFile| !file.text.starts_with("//! ");
+    let message = "the file must begin with `//!`: why it exists and what always holds";
+    repository.rust().filter(lacks_module_docs).map(|file| TidyProblem::on_line(&file.path, 1, message)).collect()
 }
 
 pub(super) fn check_names(repository: &Repository) -> Vec<TidyProblem> {
     let mut problems = Vec::new();
-    let complaint = |name: &str| format!("`{name}` says nothing about what is inside: name it after the domain");
+    let message = |name: &str| format!("`{name}` does not describe its content: use a name of the domain");
     for file in repository.rust() {
         for part in file.path.trim_end_matches(".rs").split('/') {
             if MEANINGLESS_NAMES.contains(&part) {
-                problems.push(TidyProblem::in_file(&file.path, complaint(part)));
+                problems.push(TidyProblem::in_file(&file.path, message(part)));
             }
         }
         for module in code::modules(file.code()).into_iter().filter(|module| !module.is_in_other_file) {
             if MEANINGLESS_NAMES.contains(&module.name.as_str()) {
-                problems.push(TidyProblem::in_file(&file.path, complaint(&module.name)));
+                problems.push(TidyProblem::in_file(&file.path, message(&module.name)));
             }
         }
     }
     problems
 }
 
-/// A module is `name.rs` and, for its children, the folder `name/`. A module that several benchmarks share keeps `name/mod.rs`:
-/// cargo takes each file directly in `benches/` for a benchmark of its own.
+/// A module is `name.rs` and, for its children, the folder `name/`. A module that several
+/// benchmarks share keeps `name/mod.rs`: cargo takes each file directly in `benches/` for a
+/// benchmark.
 pub(super) fn check_module_layout(repository: &Repository) -> Vec<TidyProblem> {
     let is_other_layout = |file: &&TextFile| file.path.ends_with("/mod.rs") && !file.path.contains("/benches/");
     let message = |file: &TextFile| {
@@ -65,27 +67,27 @@ pub(super) fn check_lengths(repository: &Repository) -> Vec<TidyProblem> {
     length_problems(repository, &LENGTH_EXCEPTIONS)
 }
 
-fn length_problems(repository: &Repository, longer_for_now: &[(&str, usize)]) -> Vec<TidyProblem> {
+fn length_problems(repository: &Repository, exceptions: &[(&str, usize)]) -> Vec<TidyProblem> {
     let mut problems = Vec::new();
     for file in repository.rust().filter(|file| file.path.contains("/src/") && !file.is_for_tests()) {
-        let lines = code::test_lines(file.code()).iter().filter(|for_tests| !**for_tests).count();
-        let ceiling = longer_for_now.iter().find(|(path, _)| *path == file.path).map(|(_, lines)| *lines);
-        let message = match ceiling {
+        let lines = code::test_lines(file.code()).iter().filter(|is_test| !**is_test).count();
+        let limit = exceptions.iter().find(|(path, _)| *path == file.path).map(|(_, lines)| *lines);
+        let message = match limit {
             None if lines > FILE_LINES_MAX => {
-                format!("{lines} lines without tests, {FILE_LINES_MAX} are the most: a concept is missing")
+                format!("{lines} lines without tests, {FILE_LINES_MAX} are allowed: split the file by concept")
             }
-            Some(ceiling) if lines > ceiling => {
-                format!("{lines} lines without tests, and it was to shrink from {ceiling}")
+            Some(limit) if lines > limit => {
+                format!("{lines} lines without tests, its limit is {limit}: shorten it")
             }
             Some(_) if lines <= FILE_LINES_MAX => {
-                "is short enough now: take it off the list of longer files".to_owned()
+                "is short enough now: delete it from the list of longer files".to_owned()
             }
             None | Some(_) => continue,
         };
         problems.push(TidyProblem::in_file(&file.path, message));
     }
-    for (path, _) in longer_for_now.iter().filter(|(path, _)| repository.file(path).is_none()) {
-        problems.push(TidyProblem::in_file(path, "is gone: take it off the list of longer files"));
+    for (path, _) in exceptions.iter().filter(|(path, _)| repository.file(path).is_none()) {
+        problems.push(TidyProblem::in_file(path, "does not exist: delete it from the list of longer files"));
     }
     problems
 }
@@ -110,7 +112,7 @@ pub(super) fn check_local_paths(repository: &Repository) -> Vec<TidyProblem> {
                 problems.push(TidyProblem::on_line(
                     &file.path,
                     index + 1,
-                    format!("`{path}` exists on one machine only"),
+                    format!("`{path}` exists on one computer only"),
                 ));
             }
         }
@@ -127,21 +129,21 @@ mod tests {
     }
 
     #[test]
-    fn a_file_without_a_head_is_named() {
+    fn a_file_without_module_docs_is_reported() {
         let repository = Repository::of(&[("a.rs", "//! Why.\n"), ("b.rs", "// Why.\n"), ("c.md", "")]);
         assert_eq!(messages(check_module_docs(&repository)).len(), 1);
     }
 
     #[test]
-    fn empty_names_are_refused_for_files_folders_and_inline_modules() {
+    fn meaningless_names_are_rejected_for_files_folders_and_inline_modules() {
         let repository = Repository::of(&[
             ("crates/a/src/utils.rs", ""),
             ("crates/a/tests/common/mod.rs", ""),
             ("crates/a/src/lib.rs", "mod utils;\nmod helpers {}\n// mod misc {}\n"),
             ("crates/a/src/managers.rs", ""),
         ]);
-        let found: Vec<_> = check_names(&repository).into_iter().map(|problem| problem.path).collect();
-        assert_eq!(found, ["crates/a/src/lib.rs", "crates/a/src/utils.rs", "crates/a/tests/common/mod.rs"]);
+        let paths: Vec<_> = check_names(&repository).into_iter().map(|problem| problem.path).collect();
+        assert_eq!(paths, ["crates/a/src/lib.rs", "crates/a/src/utils.rs", "crates/a/tests/common/mod.rs"]);
     }
 
     #[test]
@@ -151,12 +153,12 @@ mod tests {
             ("crates/a/src/b.rs", ""),
             ("crates/a/benches/world/mod.rs", ""),
         ]);
-        let found = messages(check_module_layout(&repository));
-        assert_eq!(found, ["crates/a/src/b/mod.rs: one module layout: move it to `crates/a/src/b.rs`"]);
+        let messages = messages(check_module_layout(&repository));
+        assert_eq!(messages, ["crates/a/src/b/mod.rs: one module layout: move it to `crates/a/src/b.rs`"]);
     }
 
     #[test]
-    fn long_files_are_named_without_their_tests() {
+    fn long_files_are_reported_without_their_tests() {
         let long = "x();\n".repeat(501);
         let tests = format!("x();\n#[cfg(test)]\nmod tests {{\n{long}}}\n");
         let repository = Repository::of(&[
@@ -169,22 +171,22 @@ mod tests {
         ]);
         let list =
             [("a/src/listed.rs", 501), ("a/src/grown.rs", 500), ("a/src/shrunk.rs", 600), ("a/src/gone.rs", 600)];
-        let found: Vec<_> = length_problems(&repository, &list).into_iter().map(|problem| problem.path).collect();
-        assert_eq!(found, ["a/src/grown.rs", "a/src/long.rs", "a/src/shrunk.rs", "a/src/gone.rs"]);
+        let paths: Vec<_> = length_problems(&repository, &list).into_iter().map(|problem| problem.path).collect();
+        assert_eq!(paths, ["a/src/grown.rs", "a/src/long.rs", "a/src/shrunk.rs", "a/src/gone.rs"]);
     }
 
     #[test]
     fn left_overs_are_found_in_code_only() {
         let sleep = LEFT_OVERS[3].0;
         let source = format!("//! {sleep}\nlet text = \"{sleep}\";\n{sleep}(a);\n");
-        let found = messages(check_left_overs(&Repository::of(&[("a.rs", &source)])));
-        assert!(found.len() == 1 && found[0].starts_with("a.rs:3: "), "{found:?}");
+        let messages = messages(check_left_overs(&Repository::of(&[("a.rs", &source)])));
+        assert!(messages.len() == 1 && messages[0].starts_with("a.rs:3: "), "{messages:?}");
     }
 
     #[test]
-    fn machine_paths_are_found_in_every_file() {
+    fn local_paths_are_found_in_every_file() {
         let text = format!("see\n{}/DESIGN.md\n", LOCAL_PATHS[0]);
-        let found = messages(check_local_paths(&Repository::of(&[("README.md", &text)])));
-        assert!(found.len() == 1 && found[0].starts_with("README.md:2: "), "{found:?}");
+        let messages = messages(check_local_paths(&Repository::of(&[("README.md", &text)])));
+        assert!(messages.len() == 1 && messages[0].starts_with("README.md:2: "), "{messages:?}");
     }
 }

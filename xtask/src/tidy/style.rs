@@ -1,5 +1,6 @@
-//! Counts that may only fall: words, comments and names that `CONTRIBUTING.md` asks us to avoid. The limit of each count stands in
-//! `xtask/style-limits.txt`. A count above its limit is a problem; so is one below it, because the limit has to follow.
+//! Counts that may only fall: words, comments and names that `CONTRIBUTING.md` advises against. The
+//! limit of each count is in `xtask/style-limits.txt`. A count above its limit is a problem; so is
+//! a count below its limit, because the limit has to follow.
 
 mod comments;
 mod cycles;
@@ -15,11 +16,11 @@ const LIMITS: &str = "xtask/style-limits.txt";
 /// Number of places that a problem lists. `cargo xtask style NAME` lists all of them.
 const LISTED_PLACES: usize = 5;
 
-/// Something that is counted, with every place where it occurs.
+/// A count, with every place where the counted thing occurs.
 pub(crate) struct Count {
     /// Name in the file of limits and on the command line.
     pub(crate) name: &'static str,
-    /// What to do instead, for the message.
+    /// Advice on what to do instead, for the message.
     pub(crate) advice: &'static str,
     /// The places, in the order of the files.
     pub(crate) places: Vec<Place>,
@@ -60,21 +61,21 @@ pub(super) fn check(repository: &Repository) -> Vec<TidyProblem> {
 fn compare(counts: &[Count], limits: &BTreeMap<String, usize>) -> Vec<TidyProblem> {
     let mut problems = Vec::new();
     for count in counts {
-        let (name, found) = (count.name, count.places.len());
+        let (name, number) = (count.name, count.places.len());
         let Some(&limit) = limits.get(name) else {
-            problems.push(TidyProblem::in_file(LIMITS, format!("add the line `{name} = {found}`")));
+            problems.push(TidyProblem::in_file(LIMITS, format!("add the line `{name} = {number}`")));
             continue;
         };
-        if found > limit {
+        if number > limit {
             let advice = count.advice;
             let message = format!(
-                "{name}: {found}, at most {limit} are allowed ({advice}); `cargo xtask style {name}` lists them"
+                "{name}: {number}, at most {limit} are allowed ({advice}); `cargo xtask style {name}` lists them"
             );
             problems.push(TidyProblem::in_file(LIMITS, message));
             let first = count.places.iter().take(LISTED_PLACES);
             problems.extend(first.map(|at| TidyProblem::on_line(&at.path, at.line, format!("{name}: {}", at.text))));
-        } else if found < limit {
-            problems.push(TidyProblem::in_file(LIMITS, format!("{name} fell to {found}: write `{name} = {found}`")));
+        } else if number < limit {
+            problems.push(TidyProblem::in_file(LIMITS, format!("{name} fell to {number}: write `{name} = {number}`")));
         }
     }
     for name in limits.keys().filter(|name| !counts.iter().any(|count| count.name == name.as_str())) {
@@ -83,7 +84,7 @@ fn compare(counts: &[Count], limits: &BTreeMap<String, usize>) -> Vec<TidyProble
     problems
 }
 
-/// Reads the limits; a line that cannot be read is returned by its number.
+/// Parses the limits. The error is the number of the first line that cannot be parsed.
 fn limits(text: &str) -> Result<BTreeMap<String, usize>, usize> {
     let mut limits = BTreeMap::new();
     for (index, line) in text.lines().enumerate() {
@@ -118,10 +119,10 @@ mod tests {
 
     #[test]
     fn a_count_above_its_limit_lists_places() {
-        let found = messages(7, "words = 6");
-        assert_eq!(found.len(), 1 + LISTED_PLACES);
-        assert!(found[0].contains("words: 7, at most 6 are allowed (use others)"), "{found:?}");
-        assert_eq!(found[1], "a.rs:1: words: word");
+        let problems = messages(7, "words = 6");
+        assert_eq!(problems.len(), 1 + LISTED_PLACES);
+        assert!(problems[0].contains("words: 7, at most 6 are allowed (use others)"), "{problems:?}");
+        assert_eq!(problems[1], "a.rs:1: words: word");
     }
 
     #[test]
@@ -131,9 +132,9 @@ mod tests {
 
     #[test]
     fn missing_and_unknown_limits_are_problems() {
-        let found = messages(3, "letters = 2");
+        let problems = messages(3, "letters = 2");
         assert_eq!(
-            found,
+            problems,
             [
                 "xtask/style-limits.txt: add the line `words = 3`",
                 "xtask/style-limits.txt: `letters` is not counted: delete the line",

@@ -38,7 +38,7 @@ pub(crate) fn decode_and_validate(crd: &Value) -> Result<CustomResourceDefinitio
         fields.remove("status");
     }
     let mut definition = CustomResourceDefinition::deserialize(&input)
-        .map_err(|error| malformed(format!("is no CustomResourceDefinition: {error}")))?;
+        .map_err(|error| malformed(format!("is not a CustomResourceDefinition: {error}")))?;
     set_defaults(&mut definition.spec);
     let spec = &definition.spec;
 

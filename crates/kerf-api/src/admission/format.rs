@@ -345,7 +345,7 @@ mod tests {
                 assert!(format.accepts(text), "{format:?} must accept {text:?}");
             }
             for text in bad {
-                assert!(!format.accepts(text), "{format:?} must refuse {text:?}");
+                assert!(!format.accepts(text), "{format:?} must reject {text:?}");
             }
         }
     }

@@ -251,7 +251,6 @@ fn posix_class(chars: &mut Peekable<Chars<'_>>) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)] // a pattern that does not compile must fail the test
 
     use super::*;
 

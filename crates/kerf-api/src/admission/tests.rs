@@ -1,6 +1,5 @@
 //! Tests of the public API with a small CRD. Answers of Kubernetes to similar requests are recorded
 //! in `testdata`.
-#![allow(clippy::unwrap_used)] // a test that cannot build its input must fail
 
 use serde_json::{Value, json};
 

@@ -1,5 +1,4 @@
 //! Tests of the rules of spec 01 §8 (equal to spec 04 §1.5), by number.
-#![allow(clippy::unwrap_used, reason = "a failing test may panic")]
 
 use proptest::prelude::*;
 
@@ -70,7 +69,7 @@ fn opening_changes_no_existing_condition() {
 #[test]
 fn the_transition_time_follows_the_status_and_the_generation_follows_the_object() {
     let mut set = open(1, vec![]);
-    assert!(set.set_unknown("Launched", "LaunchFailed", "no room", at(1_005)));
+    assert!(set.set_unknown("Launched", "LaunchFailed", "no capacity", at(1_005)));
     assert_eq!(set.get("Launched").unwrap().last_transition_time.0, at(CREATED));
     assert!(set.set_true("Launched", at(1_010)));
     assert_eq!(set.get("Launched").unwrap().last_transition_time.0, at(1_010));
@@ -78,7 +77,7 @@ fn the_transition_time_follows_the_status_and_the_generation_follows_the_object(
     assert_eq!(set.get("Drifted").unwrap().last_transition_time.0, at(1_020));
 
     let mut set = open(2, set.into_conditions());
-    assert!(set.set_true("Launched", at(1_030)), "the generation moved on");
+    assert!(set.set_true("Launched", at(1_030)), "the generation has changed");
     let launched = set.get("Launched").unwrap();
     assert_eq!((launched.last_transition_time.0, launched.observed_generation), (at(1_010), Some(2)));
 }
@@ -266,7 +265,7 @@ proptest! {
                 ConditionStep::Set(name, status, reason) => {
                     let before = set.clone();
                     let is_modified = set.set(name, status.clone(), reason, "", at(now));
-                    prop_assert_eq!(is_modified, set != before, "the flag tells the truth");
+                    prop_assert_eq!(is_modified, set != before, "the result states whether the set has changed");
                     prop_assert!(!set.set(name, status, reason, "", at(now + 1_000)), "a repetition changes nothing");
                     let is_sorted = set.conditions().is_sorted_by_key(|c| (c.condition_type == READY, c.last_transition_time.0));
                     prop_assert!(is_sorted || !is_modified);
@@ -283,7 +282,7 @@ proptest! {
                     let object = ObjectFacts { generation, created: at(CREATED), is_deleting };
                     let stored = serde_json::to_value(set.conditions()).unwrap();
                     let decoded: Vec<Condition> = serde_json::from_value(stored).unwrap();
-                    prop_assert_eq!(&decoded[..], set.conditions(), "the wire keeps everything");
+                    prop_assert_eq!(&decoded[..], set.conditions(), "the JSON form keeps all conditions");
                     set = ConditionSet::open(dependents::NODECLAIM, object, decoded);
                 }
             }

@@ -1,5 +1,4 @@
 //! Tests of durations with Go's own cases, and of the annotation `do-not-disrupt`.
-#![allow(clippy::unwrap_used, reason = "a test that cannot read its own fixture must fail")]
 
 use proptest::prelude::*;
 

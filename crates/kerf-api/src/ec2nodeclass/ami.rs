@@ -107,7 +107,6 @@ impl EC2NodeClassSpec {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, reason = "a failing test may panic")]
     use super::*;
     use crate::ec2nodeclass::AmiSelectorTerm;
 

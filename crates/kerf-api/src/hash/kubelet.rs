@@ -84,5 +84,5 @@ fn write_number(number: &Number, json: &mut String) {
 }
 
 fn push(json: &mut String, text: std::fmt::Arguments<'_>) {
-    json.write_fmt(text).expect("a String takes whatever is written to it");
+    json.write_fmt(text).expect("writing to a String does not fail");
 }

@@ -1,5 +1,4 @@
 //! Tests of the vectors of spec 01 §12.7, and of which changes affect a hash.
-#![allow(clippy::unwrap_used, reason = "a test that cannot read its own fixture must fail")]
 
 use serde_json::{Value, json};
 

@@ -1,5 +1,4 @@
 //! Tests of quantities with Kubernetes' own table of texts, and against exact rational numbers.
-#![allow(clippy::unwrap_used, reason = "a test that cannot read its own fixture must fail")]
 
 use std::cmp::Ordering;
 
@@ -219,7 +218,7 @@ impl QuantityParts {
             "Ki" => (1 << 10, 1),
             "Mi" => (1 << 20, 1),
             "Gi" => (1 << 30, 1),
-            other => panic!("no such suffix: {other}"),
+            other => panic!("unknown suffix: {other}"),
         };
         let sign = if self.negative { -1 } else { 1 };
         (sign * numerator * up, denominator * down)

@@ -1,6 +1,5 @@
 //! Tests of schedules and budgets by the cases of spec 01, and of windows against a model that
 //! checks every minute.
-#![allow(clippy::unwrap_used, reason = "a test that cannot read its own fixture must fail")]
 
 mod model;
 

@@ -1,5 +1,4 @@
 //! Tests with objects as a real API server sends them, and with invalid ones.
-#![allow(clippy::unwrap_used, reason = "a test that cannot read its own fixture must fail")]
 
 mod pod;
 

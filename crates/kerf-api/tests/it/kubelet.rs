@@ -53,7 +53,7 @@ fn empty_and_ordinary_settings_are_valid() {
 #[test]
 fn spec_01_106_wrong_types_are_stored_and_reported() {
     let both = stored(json!({ "notAKubeletField": true, "podsPerCore": "ten" }));
-    assert_eq!(failures(&both), ["spec.kubelet: podsPerCore must be an integer of 32 bits, not the text \"ten\""]);
+    assert_eq!(failures(&both), ["spec.kubelet: podsPerCore must be a 32-bit integer, not the string \"ten\""]);
     assert_eq!(kubelet::INVALID_REASON, "InvalidKubeletConfiguration");
     let unknown = stored(json!({ "notAKubeletField": true }));
     assert_eq!(failures(&unknown), ["spec.kubelet: unknown field \"notAKubeletField\""]);

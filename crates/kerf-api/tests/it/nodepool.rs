@@ -45,9 +45,13 @@ fn spec_01_2_an_empty_disruption_is_filled() {
     let stored = nodepool().with("/spec/disruption", json!({})).accepted();
     assert_eq!(stored["spec"]["disruption"]["consolidateAfter"], "0s");
     let stored = nodepool().with("/spec/disruption", json!({ "budgets": null, "consolidateAfter": null })).accepted();
-    assert_eq!(stored["spec"]["disruption"]["budgets"], json!([{ "nodes": "10%" }]), "null is as good as absent");
+    assert_eq!(
+        stored["spec"]["disruption"]["budgets"],
+        json!([{ "nodes": "10%" }]),
+        "null is treated as an absent field"
+    );
     let stored = nodepool().with("/spec/disruption/budgets", json!([])).accepted();
-    assert_eq!(stored["spec"]["disruption"]["budgets"], json!([]), "an empty list is not");
+    assert_eq!(stored["spec"]["disruption"]["budgets"], json!([]), "an empty list is kept");
 }
 
 #[test]
@@ -492,7 +496,11 @@ fn the_status_is_validated_too() {
         "type": "Ready", "status": "True", "reason": "Ready", "message": "", "lastTransitionTime": "2024-01-01T00:00:00Z",
     });
     let with_status = nodepool().with("/status/conditions", vec![condition.clone()]);
-    assert_eq!(with_status.accepted_with_status()["status"]["nodes"], 0, "defaulted once there is a status");
+    assert_eq!(
+        with_status.accepted_with_status()["status"]["nodes"],
+        0,
+        "the default is set if the object has a status"
+    );
     assert!(with_status.accepted().get("status").is_none(), "a create has no status");
     nodepool()
         .with("/status/conditions", vec![condition.clone(), condition])

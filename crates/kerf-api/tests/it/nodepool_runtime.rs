@@ -224,7 +224,7 @@ fn spec_01_39_known_values() {
     {
         let requirement = RequirementRef { key, operator: &Operator::In, values: &values, min_values: None };
         assert!(checks::failures(requirement, &LabelRules::aws()).is_empty());
-        assert_eq!(checks::ignored_values(requirement, &LabelRules::aws()), [values[1]], "worth a line in the log");
+        assert_eq!(checks::ignored_values(requirement, &LabelRules::aws()), [values[1]], "ignored values are logged");
     }
     let too_few_values =
         json!({ "key": labels::CAPACITY_TYPE, "operator": "In", "values": ["spot", "xspot"], "minValues": 2 });
@@ -319,7 +319,7 @@ fn all_failures_are_reported_at_once() {
     assert_eq!(
         kerf_api::validation::join(&failures).matches("; ").count(),
         7 + 2,
-        "joined, and one text has two parts inside"
+        "one of the eight texts contains two separators itself"
     );
 }
 

@@ -27,8 +27,8 @@ pub(crate) fn quantity(input: &[u8]) {
     let reparsed: Quantity = canonical.parse().expect("a canonical text is a quantity");
     assert_eq!(reparsed, quantity, "{text:?} became {canonical:?}");
     assert_eq!(reparsed.to_string(), canonical);
-    let json = serde_json::to_string(&quantity).expect("a quantity can be written");
-    assert_eq!(serde_json::from_str::<Quantity>(&json).expect("and read"), quantity);
+    let json = serde_json::to_string(&quantity).expect("a quantity can be encoded");
+    assert_eq!(serde_json::from_str::<Quantity>(&json).expect("an encoded quantity can be decoded"), quantity);
     assert!((quantity - reparsed).is_zero() && quantity + Quantity::ZERO == quantity);
     assert_eq!(quantity.is_negative(), quantity.value() < 0);
     assert_eq!(quantity.is_zero(), quantity.milli_value() == 0);
@@ -58,15 +58,15 @@ pub(crate) fn schedule(input: &[u8]) {
         let window = Duration::from_secs(3600);
         match schedule.next_after(instant) {
             Some(next_match) => {
-                assert!(next_match > instant, "{text:?} hits at {next_match}, not after {instant}");
+                assert!(next_match > instant, "{text:?} matches at {next_match}, not after {instant}");
                 assert_eq!(
                     schedule.next_after(Duration::from_nanos(1).before(next_match)),
                     Some(next_match),
                     "{text:?}"
                 );
-                assert!(schedule.is_active(window, next_match), "{text:?} is not active at its own hit {next_match}");
+                assert!(schedule.is_active(window, next_match), "{text:?} is not active at its own match {next_match}");
             }
-            None => assert!(schedule.is_active(Duration::ZERO, instant), "{text:?} never hits, so it is active"),
+            None => assert!(schedule.is_active(Duration::ZERO, instant), "{text:?} never matches, so it is active"),
         }
     }
 }
@@ -113,8 +113,8 @@ fn decode<T: DeserializeOwned>(input: &[u8]) -> Option<T> {
 
 fn check_round_trip<T: DeserializeOwned + Serialize + PartialEq + Debug>(input: &[u8], inspect: impl FnOnce(&T)) {
     let Some(object) = decode::<T>(input) else { return };
-    let json = serde_json::to_string(&object).expect("what was read can be written");
-    let reparsed: T = serde_json::from_str(&json).expect("and read again");
+    let json = serde_json::to_string(&object).expect("a decoded object can be encoded");
+    let reparsed: T = serde_json::from_str(&json).expect("an encoded object can be decoded");
     assert_eq!(reparsed, object);
     inspect(&object);
 }

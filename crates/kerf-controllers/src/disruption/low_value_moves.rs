@@ -132,8 +132,8 @@ mod tests {
     #[test]
     fn a_large_wave_empties_ten_nodes_and_a_tenth_of_the_cluster() {
         assert_eq!(cooldown_until(10, 100, at(0)), Some(at(10)));
-        assert_eq!(cooldown_until(9, 20, at(0)), None, "a few nodes");
-        assert_eq!(cooldown_until(10, 101, at(0)), None, "a small part");
+        assert_eq!(cooldown_until(9, 20, at(0)), None, "fewer than 10 nodes");
+        assert_eq!(cooldown_until(10, 101, at(0)), None, "less than a tenth of the cluster");
     }
 
     #[test]

@@ -10,12 +10,7 @@ use kerf_engine::{BlockReason, DisruptionPlan, Input};
 /// Returns the earliest time after `input.at` at which a block reason, nomination, launch back-off,
 /// budget window or pod protection ends or begins. Returns `latest` if there is none before it.
 pub(crate) fn next_change_at(input: &Input, plan: &DisruptionPlan, latest: Timestamp) -> Timestamp {
-    let block_ends = plan.blocked.iter().flat_map(|node| &node.reasons).filter_map(|block| match block {
-        BlockReason::InConsolidateAfter { until }
-        | BlockReason::DriftBackoff { until }
-        | BlockReason::Paused { until, .. } => Some(*until),
-        _ => None,
-    });
+    let block_ends = plan.blocked.iter().flat_map(|node| &node.reasons).filter_map(BlockReason::ends_at);
     let nomination_ends = input.node_claims.iter().filter_map(|claim| claim.lifecycle.nominated_until);
     let backoff_ends = input.launch_backoffs.iter().map(|backoff| backoff.until);
     let budgets = input.pools.iter().flat_map(|pool| &pool.disruption.budgets);

@@ -338,17 +338,19 @@ impl DisruptionController {
             let is_marked_drifted =
                 |claim: &Str| cluster.get::<TrackedClaim>(claim).is_some_and(|claim| report::claim_is_drifted(claim));
             if command.method == Method::StaticDrift && !self.ctx.settings.static_capacity {
-                let message = "NodePools with replicas are not looked after, StaticCapacity is disabled".to_owned();
+                let message =
+                    "The feature gate StaticCapacity is disabled, so nodes of static NodePools are not replaced"
+                        .to_owned();
                 held.push(HeldCommand { nodes: nodes(), code: "StaticCapacityDisabled", message });
             } else if is_drift && !command.nodes.iter().all(|node| is_marked_drifted(&node.claim)) {
                 let message = "NodeClaim does not have the condition Drifted yet".to_owned();
                 held.push(HeldCommand { nodes: nodes(), code: "AwaitingDrifted", message });
             } else if let Some(until) = churn_backoff::reversed_move_wait_until(&cluster, command, input.at) {
-                let message = format!("It would undo a move, which waits until {until}");
+                let message = format!("The command would undo a recent move, so it waits until {until}");
                 held.push(HeldCommand { nodes: nodes(), code: "ReversedMove", message });
             } else if low_value.contains(&index) {
-                let message =
-                    "It would move pods at rest and save little, which waits until such moves save 2.5% together";
+                let message = "The command would move settled pods and save little, so it waits until such commands \
+                               together save 2.5% of the cluster's cost";
                 held.push(HeldCommand { nodes: nodes(), code: "SmallChange", message: message.to_owned() });
             } else {
                 commands.push(command.clone());

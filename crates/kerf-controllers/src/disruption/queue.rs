@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use jiff::Timestamp;
+use kerf_api::conditions::INITIALIZED;
 use kerf_api::labels;
 use kerf_api::nodepool::{ConsolidationPolicy, DisruptionReason, NodePool};
 use kerf_api::slim::{Node, Str};
@@ -95,7 +96,7 @@ enum RollbackReason {
     ReplacementDeleted,
     #[error("command reached timeout, {0}")]
     Timeout(&'static str),
-    #[error("pod {0} came to the node after it was chosen")]
+    #[error("pod {0} was bound to the node after the decision")]
     UnplannedPod(Str),
 }
 
@@ -205,12 +206,12 @@ impl CommandQueue {
             let Some(claim) = self.ctx.managed_claim(&name) else {
                 match actions::claim::exists(&self.ctx, &name).await {
                     Ok(false) => return CommandStatus::Failed(RollbackReason::ReplacementDeleted),
-                    Ok(true) | Err(_) => status = CommandStatus::Waiting("replacement is not known"),
+                    Ok(true) | Err(_) => status = CommandStatus::Waiting("replacement is not in cluster state"),
                 }
                 continue;
             };
             self.ctx.publish(events::disruption::disruption_launching(&claim.object, &reason));
-            if claim.is_terminating() || !claim.is_condition_true("Initialized") {
+            if claim.is_terminating() || !claim.is_condition_true(INITIALIZED) {
                 self.ctx.publish(events::disruption::disruption_waiting(&claim.object));
                 status = CommandStatus::Waiting("replacement is not initialized");
                 continue;
@@ -356,7 +357,7 @@ impl CommandQueue {
     /// fail, the next pass removes the orphaned marks.
     async fn unmark_candidate(&self, node: &CommandCandidate) {
         if let Err(error) = taint::unmark(&self.ctx, &node.names).await {
-            error!(error = %error, "failed removing disruption marks");
+            error!(error = %error, "failed to remove disruption taint and condition");
         }
         self.ctx.cluster.lock().unmark_for_deletion(&node.provider_id);
     }
@@ -391,7 +392,7 @@ impl CommandQueue {
         }
         for (pool, (failed, launched)) in pools {
             if let Err(error) = churn_backoff::write_launch_results(&self.ctx, &pool, &failed, &launched).await {
-                error!(error = %error, "failed remembering offerings");
+                error!(error = %error, "failed to write launch backoffs");
             }
         }
     }

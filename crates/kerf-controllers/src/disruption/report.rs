@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use kerf_api::annotations::DO_NOT_DISRUPT;
-use kerf_api::conditions::ConditionStatus;
+use kerf_api::conditions::{ConditionStatus, DRIFTED};
 use kerf_api::duration::evaluate_do_not_disrupt;
 use kerf_api::nodepool::NodePool;
 use kerf_api::pause::Pause;
@@ -136,7 +136,7 @@ fn is_drifted((_, claim): &NodeAndClaim) -> bool {
 /// Returns true if the claim has the condition `Drifted`.
 pub(crate) fn claim_is_drifted(claim: &TrackedClaim) -> bool {
     let mut conditions = claim.object.status.iter().flat_map(|status| &status.conditions);
-    conditions.any(|c| c.condition_type == "Drifted" && c.status == ConditionStatus::True)
+    conditions.any(|c| c.condition_type == DRIFTED && c.status == ConditionStatus::True)
 }
 
 /// Sets the gauges of all budgets, and publishes an Event for each NodePool with nodes whose budget
@@ -193,7 +193,7 @@ pub(crate) fn report_malformed_pools(ctx: &Context, plan: &DisruptionPlan, last_
             ctx.publish(events::disruption::pause_malformed(pool, &value));
             let name = pool.metadata.name.as_deref().unwrap_or_default();
             pauses.push(format!(
-                "nodepool {name} is paused by a kerf.sh/pause-disruption that cannot be read, {value:?}"
+                "nodepool {name} is paused, its kerf.sh/pause-disruption is neither \"true\" nor a time, {value:?}"
             ));
         }
     }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use k8s_openapi::api::core::v1::{Node, Taint};
-use kerf_api::conditions::{ConditionSet, ObjectFacts, dependents};
+use kerf_api::conditions::{ConditionSet, DISRUPTION_REASON, ObjectFacts, dependents};
 use kerf_api::nodeclaim::NodeClaim;
 use kerf_api::slim::Str;
 use kerf_api::taints::DISRUPTED;
@@ -20,8 +20,6 @@ use crate::context::Context;
 use crate::error::Error;
 use crate::provisioning::is_disrupted;
 
-/// Type of the NodeClaim condition that states why the claim is disrupted.
-pub(crate) const DISRUPTION_REASON: &str = "DisruptionReason";
 /// Number of attempts to write a mark.
 const MARK_ATTEMPTS_MAX: u32 = 4;
 /// Delay after the first attempt. Each further delay is five times as long.

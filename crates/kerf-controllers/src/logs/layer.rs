@@ -1,4 +1,4 @@
-//! The layer that turns spans and events into lines.
+//! The `tracing` layer that turns spans and events into log lines.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
@@ -13,17 +13,18 @@ use tracing_subscriber::registry::{LookupSpan, Scope};
 
 use super::{COMMIT, JSON_MARK};
 
-/// So many alike lines a second are written, and then every so many-th.
+/// This many lines per second with equal level and message are logged; of the rest, one in this
+/// many.
 const SAMPLING_THRESHOLD: u64 = 100;
 
-/// Which lines are written.
+/// The least important level that is logged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
-    /// Everything, and where in the program it comes from.
+    /// Debug, info and error lines, with the source location.
     Debug,
-    /// What happens, and what goes wrong.
+    /// Info and error lines.
     Info,
-    /// What goes wrong.
+    /// Error lines only.
     Error,
 }
 
@@ -45,49 +46,49 @@ impl Level {
     }
 }
 
-/// How lines look.
+/// The format of log lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LineFormat {
-    /// One JSON object a line.
+    /// One JSON object per line.
     Json,
     /// Time, level, message and `key=value` pairs, for a terminal.
     Console,
 }
 
-/// What a log is made with.
+/// Settings of a [`LogLayer`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogSettings {
-    /// Which lines.
+    /// The least important level that is logged.
     pub level: Level,
-    /// How they look.
+    /// The format of the lines.
     pub format: LineFormat,
 }
 
-/// Writes lines to one or several places.
+/// Formats events and writes them to one or several outputs.
 pub struct LogLayer {
     settings: LogSettings,
     clock: Clock,
     outputs: Mutex<Vec<Box<dyn io::Write + Send>>>,
-    /// Lines of this second, by level and message.
+    /// The current second, and the lines logged in it by level and message.
     counts_this_second: Mutex<(i64, MessageCounts)>,
 }
 
-/// How often each message was logged at each level.
+/// Number of lines by level and message.
 type MessageCounts = BTreeMap<(Level, String), u64>;
 
 impl LogLayer {
-    /// A log that goes to `outputs`.
+    /// Creates a layer that writes every line to all `outputs`.
     pub fn new(settings: LogSettings, clock: Clock, outputs: Vec<Box<dyn io::Write + Send>>) -> Self {
         Self { settings, clock, outputs: Mutex::new(outputs), counts_this_second: Mutex::default() }
     }
 
     fn is_sampled_out(&self, level: Level, message: &str) -> bool {
         let second = self.clock.now().as_second();
-        let mut repeated = self.counts_this_second.lock().unwrap_or_else(PoisonError::into_inner);
-        if repeated.0 != second {
-            *repeated = (second, BTreeMap::new());
+        let mut counts = self.counts_this_second.lock().unwrap_or_else(PoisonError::into_inner);
+        if counts.0 != second {
+            *counts = (second, BTreeMap::new());
         }
-        let count = repeated.1.entry((level, message.to_owned())).or_insert(0);
+        let count = counts.1.entry((level, message.to_owned())).or_insert(0);
         *count += 1;
         *count > SAMPLING_THRESHOLD && !(*count - SAMPLING_THRESHOLD).is_multiple_of(SAMPLING_THRESHOLD)
     }
@@ -131,13 +132,14 @@ impl fmt::Debug for LogLayer {
 impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for LogLayer {
     fn enabled(&self, metadata: &Metadata<'_>, _: Context<'_, S>) -> bool {
         let is_ours = metadata.target().starts_with("kerf");
-        // What libraries say is for those who look for something; what they whisper (a line for each request) is for nobody.
-        let (level, quietest) = if is_ours {
+        // Events of dependencies are logged at debug level. Their own debug events, such as one per
+        // request, are never logged.
+        let (level, most_verbose) = if is_ours {
             (Level::of(*metadata.level()), tracing::Level::DEBUG)
         } else {
             (Level::Debug, tracing::Level::INFO)
         };
-        metadata.is_span() && is_ours || (level >= self.settings.level && *metadata.level() <= quietest)
+        metadata.is_span() && is_ours || (level >= self.settings.level && *metadata.level() <= most_verbose)
     }
 
     fn on_new_span(&self, attributes: &span::Attributes<'_>, id: &span::Id, context: Context<'_, S>) {
@@ -169,20 +171,20 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for LogLayer {
                 fields.extend(of_span.entries());
             }
         }
-        // What the span says already is not said twice; an error stands last, where the eye ends up.
-        let new = own.entries().into_iter().filter(|(key, _)| fields.iter().all(|(known, _)| known != key));
-        let (error, rest): (Vec<_>, Vec<_>) = new.partition(|(key, _)| key == "error");
+        // Fields that the span already has are not repeated. The error comes last.
+        let new_fields = own.entries().into_iter().filter(|(key, _)| fields.iter().all(|(known, _)| known != key));
+        let (error, rest): (Vec<_>, Vec<_>) = new_fields.partition(|(key, _)| key == "error");
         fields.extend(rest);
         fields.extend(error);
         let line = self.line(level, &own.message, event.metadata(), &fields);
         for output in self.outputs.lock().unwrap_or_else(PoisonError::into_inner).iter_mut() {
-            // A log that cannot be written has nobody to tell.
+            // A failed write to the log cannot be reported anywhere.
             let _ = output.write_all(line.as_bytes()).and_then(|()| output.flush());
         }
     }
 }
 
-/// The fields of a span or an event, their values as JSON.
+/// The fields of a span or an event, with values as JSON.
 #[derive(Default)]
 struct Fields {
     message: String,
@@ -190,15 +192,15 @@ struct Fields {
 }
 
 impl Fields {
-    /// The fields, with the object that a reconcile is about under the name of its kind.
+    /// Returns the fields, and adds the reconciled object under the name of its kind.
     fn entries(&self) -> Vec<(String, String)> {
         let text = |name: &str| {
             let value = self.fields.iter().find(|(key, _)| *key == name).map(|(_, value)| value.as_str());
             value.and_then(|value| serde_json::from_str::<String>(value).ok()).unwrap_or_default()
         };
-        let mut named = Vec::with_capacity(self.fields.len() + 1);
+        let mut entries = Vec::with_capacity(self.fields.len() + 1);
         for (key, value) in &self.fields {
-            named.push(((*key).to_owned(), value.clone()));
+            entries.push(((*key).to_owned(), value.clone()));
             if *key == "controllerKind" {
                 let (namespace, name) = (text("namespace"), text("name"));
                 let object = if namespace.is_empty() {
@@ -206,10 +208,10 @@ impl Fields {
                 } else {
                     serde_json::json!({ "name": name, "namespace": namespace })
                 };
-                named.push((text("controllerKind"), object.to_string()));
+                entries.push((text("controllerKind"), object.to_string()));
             }
         }
-        named
+        entries
     }
 
     fn put(&mut self, field: &Field, value: String) {

@@ -1,6 +1,4 @@
-//! What a line says, in which form, and which lines are left out (spec 07 §7).
-
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop there")]
+//! Content and format of log lines, and which lines are omitted (spec 07 §7).
 
 use std::io;
 use std::sync::{Arc, Mutex};
@@ -13,7 +11,7 @@ use tracing_subscriber::layer::SubscriberExt as _;
 
 use super::*;
 
-/// Keeps what is logged.
+/// Collects log output in memory.
 #[derive(Clone, Default)]
 pub(crate) struct CapturedLog(Arc<Mutex<Vec<u8>>>);
 
@@ -34,19 +32,20 @@ impl io::Write for CapturedLog {
     }
 }
 
-/// A subscriber, and the lines that it is told.
-pub(crate) fn capturing_subscriber(level: Level, form: LineFormat) -> (impl tracing::Subscriber, CapturedLog) {
+/// Returns a subscriber and the output that it collects.
+pub(crate) fn capturing_subscriber(level: Level, format: LineFormat) -> (impl tracing::Subscriber, CapturedLog) {
     let lines = CapturedLog::default();
     let clock = Clock::starting_at("2026-08-01T10:00:24.530Z".parse().unwrap());
-    let layer = LogLayer::new(LogSettings { level, format: form }, clock, vec![Box::new(lines.clone())]);
-    // Else the threads of other tests might decide that nobody listens to a line that they come by first.
+    let layer = LogLayer::new(LogSettings { level, format }, clock, vec![Box::new(lines.clone())]);
+    // Without a global subscriber, another test's thread could cache the call site of a line as
+    // disabled.
     let _ = tracing::subscriber::set_global_default(tracing_subscriber::registry());
     (tracing_subscriber::registry().with(layer), lines)
 }
 
-/// The lines that `work` logs.
-fn captured_lines(level: Level, form: LineFormat, work: impl FnOnce()) -> Vec<String> {
-    let (subscriber, lines) = capturing_subscriber(level, form);
+/// Returns the lines that `work` logs.
+fn captured_lines(level: Level, format: LineFormat, work: impl FnOnce()) -> Vec<String> {
+    let (subscriber, lines) = capturing_subscriber(level, format);
     tracing::subscriber::with_default(subscriber, work);
     lines.text().lines().map(ToOwned::to_owned).collect()
 }
@@ -57,7 +56,7 @@ fn enter_claim_span() -> tracing::span::EnteredSpan {
 
 // spec 07 #21 and #23: the example of spec 07 §7.1, key by key.
 #[tokio::test(start_paused = true)]
-async fn a_line_of_an_object_controller() {
+async fn a_line_of_an_object_controller_has_all_fields_in_order() {
     let lines = captured_lines(Level::Info, LineFormat::Json, || {
         let _span = enter_claim_span();
         info!("provider-id" = "aws:///i-1", allocatable = %json(serde_json::json!({"cpu": "7910m"})), "launched nodeclaim");
@@ -68,7 +67,7 @@ async fn a_line_of_an_object_controller() {
 
 // spec 07 #22 and #23
 #[tokio::test(start_paused = true)]
-async fn singletons_and_core_kinds_say_what_they_are() {
+async fn lines_of_singletons_and_core_kinds_have_the_right_fields() {
     let lines = captured_lines(Level::Info, LineFormat::Json, || {
         span("provisioner", None, &"".into(), "1").in_scope(|| info!("found provisionable pod(s)"));
         let node = span("node.termination", Some(ObjectKind::of::<Node>()), &"n1".into(), "2");
@@ -85,7 +84,7 @@ async fn singletons_and_core_kinds_say_what_they_are() {
 
 // spec 07 #24
 #[tokio::test(start_paused = true)]
-async fn levels_and_callers() {
+async fn the_level_selects_lines_and_debug_adds_callers() {
     let work = || {
         debug!("d");
         info!("i");
@@ -107,7 +106,7 @@ async fn levels_and_callers() {
 
 // spec 07 #27
 #[tokio::test(start_paused = true)]
-async fn what_repeats_is_sampled() {
+async fn repeated_lines_are_sampled() {
     let lines = captured_lines(Level::Info, LineFormat::Json, || {
         for i in 0..1000 {
             info!(i, "again");
@@ -120,7 +119,7 @@ async fn what_repeats_is_sampled() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_console_form_fits_a_terminal() {
+async fn the_console_format_lists_key_value_pairs() {
     let lines = captured_lines(Level::Info, LineFormat::Console, || {
         let _span = enter_claim_span();
         info!(zone = "a", count = 3, "launched nodeclaim");
@@ -135,7 +134,7 @@ async fn the_console_form_fits_a_terminal() {
 
 // spec 07 #26
 #[test]
-fn long_lists_are_cut() {
+fn long_lists_are_truncated() {
     assert_eq!(join_names_truncated(&["a", "b"], 5), "a, b");
     assert_eq!(join_names_truncated(&["a", "b", "c", "d", "e", "f", "g"], 5), "a, b, c, d, e and 2 other(s)");
 }

@@ -1,4 +1,4 @@
-//! What is counted of claims, with the labels that a claim gives (spec 04 §5.11).
+//! Counts events of NodeClaims, with labels that come from the claim (spec 04 §5.11).
 
 use jiff::Timestamp;
 use kerf_api::annotations::NODECLAIM_MIN_VALUES_RELAXED;
@@ -12,7 +12,8 @@ pub(super) fn label<'c>(claim: &'c NodeClaim, key: &str) -> &'c str {
     claim.metadata.labels.as_ref().and_then(|all| all.get(key)).map_or("", String::as_str)
 }
 
-/// How a claim's node may be ended: for ever gracefully, at once, or at some time.
+/// Returns the label value for the claim's termination grace period: `graceful` if it has none,
+/// `forceful` if it is zero, `eventual` otherwise.
 pub(super) fn termination_mode(claim: &NodeClaim) -> &'static str {
     match claim.spec.termination_grace_period.as_ref().map(|text| text.as_str().parse::<Duration>()) {
         None => "graceful",
@@ -21,7 +22,7 @@ pub(super) fn termination_mode(claim: &NodeClaim) -> &'static str {
     }
 }
 
-/// `KernelReady` as `kernel_ready`.
+/// Converts `KernelReady` to `kernel_ready`.
 fn snake_case(name: &str) -> String {
     let mut snake = String::with_capacity(name.len() + 4);
     for (at, letter) in name.char_indices() {
@@ -34,14 +35,15 @@ fn snake_case(name: &str) -> String {
 }
 
 impl Metrics {
-    /// A claim was created: for pods (`provisioned`), or to replace others for a reason.
+    /// Counts a created claim. `reason` is `provisioned`, or the disruption reason of a
+    /// replacement.
     pub(crate) fn claim_created(&self, claim: &NodeClaim, reason: &str) {
         let annotations = claim.metadata.annotations.as_ref();
         let relaxed = annotations.and_then(|all| all.get(NODECLAIM_MIN_VALUES_RELAXED)).map_or("false", String::as_str);
         self.nodeclaims_created.inc(&[reason, label(claim, labels::NODEPOOL), relaxed]);
     }
 
-    /// A controller had a claim deleted, with so many pods on its node that go elsewhere.
+    /// Counts a claim that a controller deleted, and the number of pods on its node that must move.
     pub(crate) fn claim_disrupted(&self, claim: &NodeClaim, reason: &str, pods: usize) {
         let (pool, capacity_type) = (label(claim, labels::NODEPOOL), label(claim, labels::CAPACITY_TYPE));
         let labels = [reason, pool, capacity_type, "", termination_mode(claim)];
@@ -49,25 +51,25 @@ impl Metrics {
         self.pods_disruption_initiated.add(&labels, pods as f64);
     }
 
-    /// A claim was deleted because its node has had a bad condition for too long.
+    /// Counts a claim that was deleted because of an unhealthy node condition.
     pub(crate) fn claim_unhealthy(&self, claim: &NodeClaim, condition: &str) {
         let image = claim.status.as_ref().and_then(|status| status.image_id.as_deref()).unwrap_or_default();
         let (pool, capacity_type) = (label(claim, labels::NODEPOOL), label(claim, labels::CAPACITY_TYPE));
         self.nodeclaims_unhealthy_disrupted.inc(&[&snake_case(condition), pool, capacity_type, image]);
     }
 
-    /// A claim's node has joined.
+    /// Counts a registered node.
     pub(crate) fn node_registered(&self, claim: &NodeClaim) {
         self.nodes_created.inc(&[label(claim, labels::NODEPOOL), label(claim, labels::ZONE)]);
     }
 
-    /// A claim's machine is gone, which has been on its way out since an instant.
+    /// Records the duration of an instance's termination, which began at `since`.
     pub(crate) fn instance_terminated(&self, claim: &NodeClaim, since: Timestamp, now: Timestamp) {
         let took = now.duration_since(since).as_secs_f64();
         self.nodeclaims_instance_termination_duration.observe(&[label(claim, labels::NODEPOOL)], took);
     }
 
-    /// A claim was let go.
+    /// Counts a claim whose finalizer was removed, and records how long its termination took.
     pub(crate) fn claim_terminated(&self, claim: &NodeClaim, now: Timestamp) {
         let pool = label(claim, labels::NODEPOOL);
         if let Some(deleted) = &claim.metadata.deletion_timestamp {

@@ -1,5 +1,6 @@
-//! Conditions as gauges (spec 04 §13.4, spec 07 §6.6): which an object has, for how long, and how long it has been on its way out. There is a set
-//! of names for each kind, and a deprecated one for all of Karpenter's kinds together.
+//! Gauges of conditions (spec 04 §13.4, spec 07 §6.6): the conditions of an object, the age of each
+//! condition, and the time since the object's deletion timestamp. Each kind has its own metric
+//! names. Deprecated names cover all of Karpenter's kinds together.
 
 use std::sync::Arc;
 
@@ -14,47 +15,48 @@ use kerf_state::{Tracked as _, TrackedClaim};
 
 use super::exposition::{Exposition, LabelPairs};
 
-/// The group of NodePools and NodeClaims.
+/// API group of NodePools and NodeClaims.
 pub(super) const GROUP: &str = "karpenter.sh";
 
-/// An object whose conditions are shown.
+/// An object whose conditions become gauges.
 struct ConditionedObject {
     kind: &'static str,
     name: Str,
     deleted: Option<Timestamp>,
     conditions: Vec<Condition>,
-    /// Labels of the metrics that the object's own labels give.
+    /// Metric labels and values that come from the object's labels.
     extra_labels: Vec<(String, String)>,
 }
 
-/// The label keys of claims that are labels of their metrics; those of nodes come with one more.
+/// Returns the label keys of claims that become metric labels.
 pub(super) fn claim_keys(classes: &[String]) -> impl Iterator<Item = &str> {
     classes.iter().map(String::as_str).chain([labels::NODEPOOL])
 }
 
-/// The label keys of nodes that are labels of their metrics.
+/// Returns the label keys of nodes that become metric labels.
 pub(super) fn node_keys(classes: &[String]) -> impl Iterator<Item = &str> {
     claim_keys(classes).chain([labels::INITIALIZED])
 }
 
-/// `karpenter.sh/nodepool` becomes `karpenter_sh_nodepool`.
+/// Converts `karpenter.sh/nodepool` to `karpenter_sh_nodepool`.
 pub(super) fn label_name(key: &str) -> String {
     key.replace(['/', '.', '-'], "_")
 }
 
-/// A claim's conditions, with those that nobody has set yet.
+/// Returns a claim's conditions. Conditions that are not set yet are included as Unknown.
 pub(super) fn claim_conditions(claim: &NodeClaim) -> Vec<Condition> {
     let stored = claim.status.as_ref().map(|status| status.conditions.clone()).unwrap_or_default();
     ConditionSet::open(dependents::NODECLAIM, ObjectFacts::of(&claim.metadata), stored).into_conditions()
 }
 
-/// A pool's conditions, with those that nobody has set yet.
+/// Returns a pool's conditions. Conditions that are not set yet are included as Unknown.
 pub(super) fn pool_conditions(pool: &NodePool) -> Vec<Condition> {
     let stored = pool.status.as_ref().map(|status| status.conditions.clone()).unwrap_or_default();
     ConditionSet::open(dependents::NODEPOOL, ObjectFacts::of(&pool.metadata), stored).into_conditions()
 }
 
-/// A node's conditions in the form of all others. One that does not say since when it holds, has held for as long as the node is there.
+/// Returns a node's conditions in the form of Karpenter's. A condition without a transition time
+/// counts from the node's creation.
 pub(super) fn node_conditions(node: &Node) -> Vec<Condition> {
     let conditions = node.status.conditions.iter();
     let since = |at: Option<Timestamp>| Time(at.or(node.metadata.creation_timestamp).unwrap_or_default());
@@ -70,7 +72,7 @@ pub(super) fn node_conditions(node: &Node) -> Vec<Condition> {
         .collect()
 }
 
-/// Writes the gauges of all kinds. `classes` are the keys of the provider's node class labels.
+/// Writes the gauges of all kinds. `classes` are the label keys of the provider's node classes.
 pub(super) fn write_condition_gauges(
     out: &mut Exposition,
     pools: &[Arc<NodePool>],
@@ -79,7 +81,7 @@ pub(super) fn write_condition_gauges(
     classes: &[String],
     now: Timestamp,
 ) {
-    let value = |key: &str, found: Option<&str>| (label_name(key), found.unwrap_or_default().to_owned());
+    let value = |key: &str, label_value: Option<&str>| (label_name(key), label_value.unwrap_or_default().to_owned());
     let pools = pools.iter().map(|pool| ConditionedObject {
         kind: "NodePool",
         name: pool.key(),
@@ -94,7 +96,7 @@ pub(super) fn write_condition_gauges(
         conditions: claim.object.status.as_ref().map(|status| status.conditions.clone()).unwrap_or_default(),
         extra_labels: claim_keys(classes).map(|key| value(key, claim.engine_claim.labels.get(key))).collect(),
     });
-    let ours: Vec<ConditionedObject> = pools.chain(claims).collect();
+    let karpenter_objects: Vec<ConditionedObject> = pools.chain(claims).collect();
     let nodes: Vec<ConditionedObject> = nodes
         .iter()
         .map(|node| ConditionedObject {
@@ -110,14 +112,14 @@ pub(super) fn write_condition_gauges(
         vec![("group".to_owned(), GROUP.to_owned()), ("kind".to_owned(), object.kind.to_owned())]
     };
     for kind in ["NodePool", "NodeClaim"] {
-        let of_kind: Vec<&ConditionedObject> = ours.iter().filter(|object| object.kind == kind).collect();
+        let of_kind: Vec<&ConditionedObject> = karpenter_objects.iter().filter(|object| object.kind == kind).collect();
         write_condition_families(out, &format!("operator_{}", kind.to_lowercase()), &of_kind, own, now);
     }
     write_condition_families(out, "operator_node", &nodes.iter().collect::<Vec<_>>(), own, now);
-    write_condition_families(out, "operator", &ours.iter().collect::<Vec<_>>(), deprecated, now);
+    write_condition_families(out, "operator", &karpenter_objects.iter().collect::<Vec<_>>(), deprecated, now);
 }
 
-/// The three gauges under a prefix.
+/// Writes the three gauge families with one name prefix.
 fn write_condition_families(
     out: &mut Exposition,
     prefix: &str,
@@ -127,21 +129,21 @@ fn write_condition_families(
 ) {
     let objects: Vec<(&ConditionedObject, Vec<(String, String)>)> =
         objects.iter().map(|object| (*object, extra(object))).collect();
-    let named = |object: &ConditionedObject| -> LabelPairs<'_> {
+    let identity = |object: &ConditionedObject| -> LabelPairs<'_> {
         vec![("namespace", String::new()), ("name", object.name.to_string())]
     };
-    fn with<'a>(mut pairs: LabelPairs<'a>, extra: &'a [(String, String)]) -> LabelPairs<'a> {
+    fn with_extra<'a>(mut pairs: LabelPairs<'a>, extra: &'a [(String, String)]) -> LabelPairs<'a> {
         pairs.extend(extra.iter().map(|(name, value)| (name.as_str(), value.clone())));
         pairs
     }
     let series = |value: fn(&Condition, Timestamp) -> f64| {
         objects.iter().flat_map(move |(object, extra)| {
             object.conditions.iter().map(move |condition| {
-                let mut pairs = named(object);
+                let mut pairs = identity(object);
                 pairs.push(("type", condition.condition_type.clone()));
                 pairs.push(("status", condition.status.to_string()));
                 pairs.push(("reason", condition.reason.clone()));
-                (with(pairs, extra), value(condition, now))
+                (with_extra(pairs, extra), value(condition, now))
             })
         })
     };
@@ -159,7 +161,7 @@ fn write_condition_families(
         &format!("{prefix}_termination_current_time_seconds"),
         "The current amount of time in seconds that an object has been in terminating state.",
         objects.iter().filter_map(|(object, extra)| {
-            Some((with(named(object), extra), now.duration_since(object.deleted?).as_secs_f64()))
+            Some((with_extra(identity(object), extra), now.duration_since(object.deleted?).as_secs_f64()))
         }),
     );
 }

@@ -1,4 +1,4 @@
-//! What is counted of voluntary disruption (spec 03 §14, spec 07 §6.4).
+//! Metrics of voluntary disruption (spec 03 §14, spec 07 §6.4).
 
 use kerf_api::labels;
 use kerf_api::nodeclaim::NodeClaim;
@@ -10,31 +10,33 @@ use super::{DURATION_BUCKETS, Metrics};
 /// The metrics of voluntary disruption.
 #[derive(Debug)]
 pub struct DisruptionMetrics {
-    /// One evaluation of one method, the wait before validation included, by reason and consolidation type.
+    /// Seconds per evaluation of a method, with the wait before validation, by reason and
+    /// consolidation type.
     pub evaluation_duration: Histogram,
     /// Commands started, by decision, reason and consolidation type.
     pub decisions: Counter,
-    /// The same by pool as well, once for each pool that a command is about.
+    /// Commands started, counted once for each pool involved, by pool, decision, reason and
+    /// consolidation type.
     pub decisions_by_nodepool: Counter,
     /// Nodes that could be disrupted, by reason.
     pub eligible_nodes: Gauge,
-    /// Searches that ran out of time, by consolidation type. There are none: every candidate is evaluated.
+    /// Searches that timed out, by consolidation type. Always zero: every candidate is evaluated.
     pub consolidation_timeouts: Counter,
-    /// Nodes of commands that did not hold at the second look, by consolidation type.
+    /// Nodes of commands that failed validation, by consolidation type.
     pub failed_validations: Counter,
     /// Replacements that failed, by decision, reason and consolidation type.
     pub queue_failures: Counter,
-    /// What pools with the `Balanced` policy make of moves, by decision, pool and policy.
+    /// Scores of moves in pools with the `Balanced` policy, by decision, pool and policy.
     pub consolidation_score: Histogram,
     /// Moves that consolidation found, by decision, pool and policy.
     pub consolidation_moves: Counter,
-    /// How many nodes of a pool may be disrupted at once, by pool and reason.
+    /// Number of nodes that may be disrupted at once, by pool and reason.
     pub allowed_disruptions: Gauge,
-    /// How many nodes of a pool are being disrupted or not ready, by pool and reason.
+    /// Number of nodes that are being disrupted or are not ready, by pool and reason.
     pub nodes_consuming_budgets: Gauge,
-    /// Times that drift of a pool was backed off from, by pool.
+    /// Backoffs of drift after failed replacements, by pool.
     pub drift_backoffs: Counter,
-    /// For how long drift of a pool is still backed off from, by pool.
+    /// Seconds until drift is tried again, by pool.
     pub drift_backoff_seconds: Gauge,
 }
 
@@ -101,12 +103,12 @@ impl DisruptionMetrics {
             ),
             drift_backoffs: r.counter(
                 "karpenter_voluntary_disruption_drift_backoffs_total",
-                "Number of times drift was backed off from because replacements failed.",
+                "Number of times that failed replacements started a drift backoff.",
                 &["nodepool"],
             ),
             drift_backoff_seconds: r.gauge(
                 "karpenter_nodepools_drift_backoff_seconds",
-                "For how long drift is still backed off from.",
+                "Seconds until drifted nodes of the nodepool are replaced again.",
                 &["nodepool"],
             ),
         };
@@ -119,7 +121,9 @@ impl DisruptionMetrics {
 }
 
 impl Metrics {
-    /// A command deleted a claim, with so many pods on its node that go elsewhere. `policy` is that of its pool, for consolidation.
+    /// Counts a claim that a disruption command deleted, and the number of pods on its node that
+    /// must move. `policy` is the consolidation policy of its pool, empty if the command is not a
+    /// consolidation.
     pub(crate) fn claim_disrupted_by_command(&self, claim: &NodeClaim, reason: &str, policy: &str, pods: usize) {
         let (pool, capacity_type) = (label(claim, labels::NODEPOOL), label(claim, labels::CAPACITY_TYPE));
         let labels = [reason, pool, capacity_type, policy, termination_mode(claim)];

@@ -1,20 +1,21 @@
-//! Text of gauges that are made when somebody asks: families in the order in which they are written, none without a series.
+//! Writes gauges that are computed when `/metrics` is requested. Families keep the order in which
+//! they are written. A family without series is omitted.
 
 use std::fmt::Write as _;
 
 use super::registry::escaped;
 
-/// The text so far.
+/// The text written so far.
 #[derive(Debug, Default)]
 pub(super) struct Exposition {
     pub(super) text: String,
 }
 
-/// Labels of a series with their values.
+/// Label names and values of one series.
 pub(super) type LabelPairs<'a> = Vec<(&'a str, String)>;
 
 impl Exposition {
-    /// A family of gauges, if it has any.
+    /// Writes a family of gauges. Writes nothing if it has no series.
     pub(super) fn write_family<'a>(
         &mut self,
         name: &str,

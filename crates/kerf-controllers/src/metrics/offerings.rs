@@ -1,5 +1,7 @@
-//! What the provider sells, as gauges (spec 07 §6.5): which type can be had where and at what price. The types are those that controllers were
-//! last told of, by pool; a series goes when the last pool that could have it goes, or when the provider no longer lists it.
+//! Gauges of the provider's offerings: availability and price by instance type, capacity type and
+//! zone (spec 07 §6.5). The data are the instance types that the provider last returned for each
+//! pool. A series disappears with the last pool that lists it, or when the provider no longer lists
+//! it.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,15 +17,15 @@ use super::exposition::{Exposition, LabelPairs};
 #[derive(Debug, Default)]
 pub struct OfferingMetrics(Mutex<BTreeMap<Str, Arc<Vec<InstanceType>>>>);
 
-/// One way to buy a type: the type, how it is paid for, and where.
+/// Instance type, capacity type and zone of an offering.
 type OfferingLabels<'t> = (&'t Str, &'t str, &'t str);
 
-/// What is known of it.
+/// Availability and price of one series.
 #[derive(Clone, Copy, Debug, Default)]
 struct OfferingStatus {
-    /// Whether any pool can have it now.
+    /// True if the offering is available to at least one pool.
     is_available: bool,
-    /// What the first pool pays for it.
+    /// The price for the first pool. `None` if no pool lists the offering.
     price: Option<Price>,
 }
 
@@ -32,13 +34,13 @@ impl OfferingMetrics {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The types of a pool are these now.
+    /// Replaces the instance types of a pool.
     pub(super) fn set_pool_types(&self, pool: &str, types: &Arc<Vec<InstanceType>>) {
         self.lock().insert(Str::from(pool), types.clone());
     }
 
-    /// Forgets the pools that are none any more, and writes what the others can have. With `has_reserved` every type can in principle be
-    /// reserved wherever it is sold.
+    /// Writes the offerings of all pools and forgets pools for which `is_pool` is false. With
+    /// `has_reserved`, each type gets a reserved series in every zone in which it is offered.
     pub(super) fn write(&self, out: &mut Exposition, is_pool: impl Fn(&str) -> bool, has_reserved: bool) {
         let by_pool: Vec<Arc<Vec<InstanceType>>> = {
             let mut all = self.lock();
@@ -46,22 +48,22 @@ impl OfferingMetrics {
             all.values().cloned().collect()
         };
         let mut types: BTreeMap<&Str, &InstanceType> = BTreeMap::new();
-        let mut sold: BTreeMap<OfferingLabels<'_>, OfferingStatus> = BTreeMap::new();
-        for described in by_pool.iter().flat_map(|types| types.iter()) {
-            types.entry(&described.name).or_insert(described);
-            for offering in &described.offerings {
+        let mut offerings: BTreeMap<OfferingLabels<'_>, OfferingStatus> = BTreeMap::new();
+        for instance_type in by_pool.iter().flat_map(|types| types.iter()) {
+            types.entry(&instance_type.name).or_insert(instance_type);
+            for offering in &instance_type.offerings {
                 for (capacity_type, zone) in capacity_types_and_zones(offering) {
-                    let known = sold.entry((&described.name, capacity_type, zone)).or_default();
-                    known.is_available |= offering.available;
-                    known.price.get_or_insert(offering.price);
+                    let status = offerings.entry((&instance_type.name, capacity_type, zone)).or_default();
+                    status.is_available |= offering.available;
+                    status.price.get_or_insert(offering.price);
                     if has_reserved {
-                        sold.entry((&described.name, labels::CAPACITY_TYPE_RESERVED, zone)).or_default();
+                        offerings.entry((&instance_type.name, labels::CAPACITY_TYPE_RESERVED, zone)).or_default();
                     }
                 }
             }
         }
         if !has_reserved {
-            sold.retain(|(_, capacity_type, _), _| *capacity_type != labels::CAPACITY_TYPE_RESERVED);
+            offerings.retain(|(_, capacity_type, _), _| *capacity_type != labels::CAPACITY_TYPE_RESERVED);
         }
         fn pairs<'t>((instance_type, capacity_type, zone): &OfferingLabels<'t>) -> LabelPairs<'t> {
             vec![
@@ -73,16 +75,16 @@ impl OfferingMetrics {
         out.write_family(
             "karpenter_cloudprovider_instance_type_offering_available",
             "Instance type offering availability, based on instance type, capacity type, and zone.",
-            sold.iter().map(|(place, sold)| (pairs(place), f64::from(u8::from(sold.is_available)))),
+            offerings.iter().map(|(key, status)| (pairs(key), f64::from(u8::from(status.is_available)))),
         );
         out.write_family(
             "karpenter_cloudprovider_instance_type_offering_price_estimate",
             "Instance type offering estimated hourly price, based on instance type, capacity type, and zone.",
-            sold.iter().map(|(place, sold)| (pairs(place), sold.price.map_or(0.0, Price::dollars))),
+            offerings.iter().map(|(key, status)| (pairs(key), status.price.map_or(0.0, Price::dollars))),
         );
         let mut of_type = |name: &str, help: &str, resource: &str| {
-            let amounts = types.iter().filter_map(|(name, described)| {
-                let amount = described.capacity.get(resource)?;
+            let amounts = types.iter().filter_map(|(name, instance_type)| {
+                let amount = instance_type.capacity.get(resource)?;
                 Some((vec![("instance_type", name.to_string())], super::state::metric_value(resource, amount)))
             });
             out.write_family(name, help, amounts);
@@ -96,11 +98,11 @@ impl OfferingMetrics {
     }
 }
 
-/// How an offering is paid for, and where it is.
+/// Returns all pairs of capacity type and zone of an offering.
 fn capacity_types_and_zones(offering: &Offering) -> impl Iterator<Item = (&str, &str)> {
     let values = |key| offering.requirements.get(key).and_then(|r| r.allowed_values()).unwrap_or_default();
     let zones = values(labels::ZONE);
     values(labels::CAPACITY_TYPE)
         .iter()
-        .flat_map(move |kind| zones.iter().map(move |zone| (kind.as_str(), zone.as_str())))
+        .flat_map(move |capacity_type| zones.iter().map(move |zone| (capacity_type.as_str(), zone.as_str())))
 }

@@ -1,7 +1,8 @@
-//! How long pods take to be decided on, bound and started (spec 04 §4.11 and §13.3). A pod is followed from when it is first seen pending
-//! until it is bound and has started; one that ran before we looked says nothing of how long that took.
+//! Measures how long pods take until they are decided, bound and started (spec 04 §4.11 and §13.3).
+//! A pod is tracked from when it is first seen pending until it is bound and ready. A pod that was
+//! running when first seen is not measured.
 //!
-//! What was first, stays: a pod that is decided on twice has waited since the first time.
+//! The first time of each step counts: a second decision on a pod does not restart its time.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -12,33 +13,35 @@ use kerf_state::{ObjectChange, Tracked as _};
 
 use super::{Metrics, PodDurations};
 
-/// The pods that are followed, by key.
+/// The tracked pods, by `namespace/name`.
 #[derive(Debug, Default)]
 pub struct PodTimes(Mutex<BTreeMap<Str, PodTimeline>>);
 
-/// What is known of a pod on its way.
+/// The times at which one tracked pod reached each step.
 #[derive(Debug, Clone)]
 pub(super) struct PodTimeline {
     uid: Str,
     created: Timestamp,
-    /// It has been seen pending, and not ready since.
+    /// True from the first time the pod is seen pending until it is ready.
     is_unstarted: bool,
-    /// It has been seen pending, and not both bound and past it since.
+    /// True from the first time the pod is seen pending until it is seen bound in a later phase.
     is_unbound: bool,
-    /// When it was seen bound while it was still pending: from then on the time without a node stands still.
+    /// The time at which the pod was seen bound while still pending. The unbound time stops
+    /// counting then.
     bound: Option<Timestamp>,
-    /// When it was first seen as one that capacity could help.
+    /// The time at which the pod was first seen as provisionable.
     acknowledged: Option<Timestamp>,
-    /// When the first decision on it fell.
+    /// The time of the first decision on the pod.
     decided: Option<Timestamp>,
-    /// When it was first found a place; taken back when it is found none.
+    /// The time at which a decision first placed the pod. Reset to `None` when a later decision
+    /// does not place it.
     schedulable: Option<Timestamp>,
 }
 
-/// A gauge of pods on their way: its name, what it says, and its value for one.
+/// A gauge of tracked pods: name, help text, and the function for its value (`None`: no series).
 pub(super) type PodGauge = (&'static str, &'static str, fn(&PodTimeline, Timestamp) -> Option<f64>);
 
-/// All of them.
+/// All gauges of tracked pods.
 pub(super) const POD_GAUGES: [PodGauge; 5] = [
     ("karpenter_pods_unstarted_time_seconds", "The time from pod creation until the pod is running.", |times, now| {
         times.is_unstarted.then(|| seconds(times.created, now))
@@ -71,14 +74,15 @@ impl PodTimes {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The pods that are followed.
+    /// Returns a copy of all tracked pods.
     pub(super) fn all(&self) -> Vec<(Str, PodTimeline)> {
         self.lock().iter().map(|(key, times)| (key.clone(), times.clone())).collect()
     }
 }
 
 impl Metrics {
-    /// A pod is new, has changed, or is gone.
+    /// Updates the timeline of a pod that was created, changed or deleted, and observes the
+    /// durations of completed steps.
     pub(crate) fn pod_changed(&self, change: &ObjectChange<Pod>, now: Timestamp) {
         let Some(pod) = change.latest() else { return };
         let (key, mut all) = (pod.key(), self.pod_times.lock());
@@ -117,22 +121,22 @@ impl Metrics {
         }
     }
 
-    /// A pod was seen that capacity could help.
+    /// Records that a pod was seen as provisionable.
     pub(crate) fn pod_acknowledged(&self, pod: &str, now: Timestamp) {
         if let Some(times) = self.pod_times.lock().get_mut(pod) {
             times.acknowledged.get_or_insert(now);
         }
     }
 
-    /// A decision fell: these pods were found a place, those were not.
+    /// Records a decision: `placed` pods can be scheduled, `unplaced` pods cannot.
     pub(crate) fn pods_decided<'p>(
         &self,
         placed: impl Iterator<Item = &'p Str>,
-        refused: impl Iterator<Item = &'p Str>,
+        unplaced: impl Iterator<Item = &'p Str>,
         now: Timestamp,
     ) {
         let mut all = self.pod_times.lock();
-        for (pod, is_placed) in placed.map(|pod| (pod, true)).chain(refused.map(|pod| (pod, false))) {
+        for (pod, is_placed) in placed.map(|pod| (pod, true)).chain(unplaced.map(|pod| (pod, false))) {
             let Some(times) = all.get_mut(pod) else { continue };
             if !is_placed {
                 times.schedulable = None;

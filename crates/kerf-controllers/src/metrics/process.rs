@@ -1,13 +1,14 @@
-//! What the operating system says of this process, under the names of the standard process collector. Read when somebody asks.
+//! Metrics of this process from the operating system, under the names of Prometheus' standard
+//! process collector. They are read when `/metrics` is requested.
 
 use std::fmt::Write as _;
 
-/// Clock ticks a second, as Linux reports times to programs on every platform that we run on.
+/// Clock ticks per second (`USER_HZ`), which is 100 on all platforms that Kerf supports.
 const TICKS_PER_SECOND: f64 = 100.0;
-/// Size of a page.
+/// Bytes per memory page.
 const PAGE_BYTES: f64 = 4096.0;
 
-/// The text; empty where there is no `/proc`.
+/// Returns the metrics as text. Empty where there is no `/proc`.
 pub(crate) fn text() -> String {
     let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
     let mut out = exposition(&read("/proc/self/stat"), &read("/proc/stat"));
@@ -20,10 +21,10 @@ pub(crate) fn text() -> String {
 
 fn exposition(own: &str, system: &str) -> String {
     let mut out = String::new();
-    // The name, in parentheses, may hold anything; the fields behind it do not.
+    // The process name, in parentheses, may contain any character, so split at the last `)`.
     let Some((_, rest)) = own.rsplit_once(')') else { return out };
     let fields: Vec<f64> = rest.split_whitespace().skip(1).map(|field| field.parse().unwrap_or_default()).collect();
-    let field = |place: usize| fields.get(place - 4).copied().unwrap_or_default();
+    let field = |number: usize| fields.get(number - 4).copied().unwrap_or_default();
     let seconds = (field(14) + field(15)) / TICKS_PER_SECOND;
     let _ = writeln!(
         out,
@@ -45,7 +46,7 @@ fn exposition(own: &str, system: &str) -> String {
     out
 }
 
-/// What the system lets the process have at most. What is unlimited is the largest number that the system could have written.
+/// Returns the resource limits of the process. An unlimited resource has the value `u64::MAX`.
 fn limits(own: &str) -> String {
     let mut out = String::new();
     for (row, name, help) in [
@@ -75,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_process_with_a_strange_name_is_read() {
+    fn a_process_name_with_parentheses_is_parsed() {
         let own = "7 (a) b) S 1 2 3 4 5 6 7 8 9 10 150 50 0 0 20 0 4 0 1000 9000 25 0";
         let text = exposition(own, "cpu 1 2\nbtime 1700000000\n");
         for line in [
@@ -84,13 +85,13 @@ mod tests {
             "process_virtual_memory_bytes 9000",
             "process_start_time_seconds 1700000010",
         ] {
-            assert!(text.lines().any(|found| found == line), "{line} in {text}");
+            assert!(text.lines().any(|served| served == line), "{line} in {text}");
         }
         assert_eq!(exposition("", ""), "");
     }
 
     #[test]
-    fn what_the_process_may_have_is_read() {
+    fn resource_limits_are_parsed() {
         let own = "Limit                     Soft Limit           Hard Limit           Units     \n\
                    Max open files            1024                 524288               files     \n\
                    Max address space         unlimited            unlimited            bytes     \n";

@@ -1,4 +1,4 @@
-//! A provider whose calls are timed and whose failures are counted (spec 07 §6.5), whoever makes them.
+//! A decorator of the cloud provider that times all calls and counts failures (spec 07 §6.5).
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use kerf_runtime::Clock;
 use super::Metrics;
 use crate::process::reconcile::current_controller;
 
-/// The provider, measured.
+/// The decorated provider.
 pub(crate) struct MeteredProvider {
     inner: Arc<dyn CloudProvider>,
     metrics: Arc<Metrics>,
@@ -90,11 +90,11 @@ impl CloudProvider for MeteredProvider {
     ) -> BoxFuture<'a, Result<Arc<Vec<InstanceType>>, InstanceTypesError>> {
         let call = self.metered("GetInstanceTypes", self.inner.instance_types(pool), |_| "");
         async move {
-            let answer = call.await;
-            if let Ok(types) = &answer {
+            let result = call.await;
+            if let Ok(types) = &result {
                 self.metrics.offerings.set_pool_types(pool.metadata.name.as_deref().unwrap_or_default(), types);
             }
-            answer
+            result
         }
         .boxed()
     }

@@ -1,4 +1,5 @@
-//! The queues of the controllers as dashboards know them (spec 07 §6.7). They are looked at when somebody asks.
+//! Metrics of the controllers' work queues under client-go's names (spec 07 §6.7). The queues are
+//! read when `/metrics` is requested.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -7,36 +8,36 @@ use kerf_runtime::QueueStats;
 
 use super::registry::{Counter, Gauge, Histogram, Registry};
 
-/// The metrics of queues, and the queues.
+/// The metrics of work queues, and the queues they are read from.
 #[derive(Debug)]
 pub struct QueueMetrics {
-    /// Keys that are due and wait.
+    /// Keys that are due and wait for a worker.
     depth: Gauge,
-    /// Keys that came to wait.
+    /// Keys added.
     adds: Counter,
-    /// Keys that came back because they failed.
+    /// Keys requeued after a failure.
     retries: Counter,
-    /// For how long keys have been worked on that still are, all together.
+    /// Seconds that running reconciles have taken so far, added up.
     unfinished: Gauge,
-    /// For how long the one has been worked on that takes longest.
+    /// Seconds that the longest running reconcile has taken so far.
     longest: Gauge,
-    /// How long keys were due before they were worked on.
+    /// Seconds between a key becoming due and the start of its reconcile.
     queue_duration: Histogram,
-    /// How long keys were worked on.
+    /// Seconds per reconcile.
     pub work_duration: Histogram,
     queues: Mutex<Vec<(&'static str, QueueStatsSource)>>,
 }
 
-/// How a queue is looked at.
+/// The function that reads the statistics of a queue.
 struct QueueStatsSource(Box<dyn Fn() -> QueueStats + Send>);
 
 impl std::fmt::Debug for QueueStatsSource {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("Followed").field(&self.0()).finish()
+        f.debug_tuple("QueueStatsSource").field(&self.0()).finish()
     }
 }
 
-/// From ten nanoseconds to a quarter of an hour, ten times as much each time.
+/// Powers of ten from ten nanoseconds to 1000 seconds.
 const WORKQUEUE_BUCKETS: [f64; 12] = [1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0, 100.0, 1000.0];
 
 impl QueueMetrics {
@@ -72,27 +73,28 @@ impl QueueMetrics {
         }
     }
 
-    /// A controller works on a queue from now on, which is looked at in this way.
-    pub(crate) fn register_queue(&self, name: &'static str, look: impl Fn() -> QueueStats + Send + 'static) {
+    /// Registers the queue of a controller, replacing an earlier one. `read_stats` reads its
+    /// statistics.
+    pub(crate) fn register_queue(&self, name: &'static str, read_stats: impl Fn() -> QueueStats + Send + 'static) {
         let mut queues = self.queues.lock().unwrap_or_else(PoisonError::into_inner);
         queues.retain(|(known, _)| *known != name);
-        queues.push((name, QueueStatsSource(Box::new(look))));
+        queues.push((name, QueueStatsSource(Box::new(read_stats))));
     }
 
-    /// A key was taken that was due for so long.
+    /// Records how long a key was due before its reconcile started.
     pub(crate) fn observe_queue_duration(&self, name: &'static str, waited: Duration) {
         self.queue_duration.observe(&[name, name], waited.as_secs_f64());
     }
 
-    /// Looks at all queues.
+    /// Updates the metrics from all queues.
     pub(super) fn refresh(&self) {
-        for (name, followed) in self.queues.lock().unwrap_or_else(PoisonError::into_inner).iter() {
-            let (seen, labels) = ((followed.0)(), [*name, *name]);
-            self.depth.set(&[name, name, ""], seen.depth as f64);
-            self.adds.add(&labels, seen.adds as f64 - self.adds.get(&labels));
-            self.retries.add(&labels, seen.retries as f64 - self.retries.get(&labels));
-            self.unfinished.set(&labels, seen.unfinished_work.as_secs_f64());
-            self.longest.set(&labels, seen.longest_running.as_secs_f64());
+        for (name, source) in self.queues.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+            let (stats, labels) = ((source.0)(), [*name, *name]);
+            self.depth.set(&[name, name, ""], stats.depth as f64);
+            self.adds.add(&labels, stats.adds as f64 - self.adds.get(&labels));
+            self.retries.add(&labels, stats.retries as f64 - self.retries.get(&labels));
+            self.unfinished.set(&labels, stats.unfinished_work.as_secs_f64());
+            self.longest.set(&labels, stats.longest_running.as_secs_f64());
         }
     }
 }

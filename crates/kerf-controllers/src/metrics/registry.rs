@@ -1,7 +1,8 @@
-//! The few kinds of metrics that there are, and their text form. It is ours because of two things that no crate for it does: real
-//! summaries (published dashboards read their quantiles), and gauges that mirror objects and must vanish with them (`state`).
-//! Invariants: series are written in the order of their names and labels, so that two texts can be compared; a series that was
-//! removed is not written again until somebody sets it.
+//! Counters, gauges, histograms and summaries, and their text format. Existing crates lack two
+//! things: real summaries, whose quantiles published dashboards read, and gauges that mirror
+//! objects and disappear with them (see `state`).
+//! Invariants: series are written in the order of names and labels, so that two outputs can be
+//! compared. A removed series is not written until it is set again.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -11,7 +12,7 @@ use jiff::Timestamp;
 
 use super::summary::SummaryWindow;
 
-/// Something that can be written as text.
+/// A metric family that can be written as text.
 trait Expose: Send + Sync {
     fn write(&self, out: &mut String, now: Timestamp);
 
@@ -19,7 +20,7 @@ trait Expose: Send + Sync {
     fn describe(&self) -> FamilyDescription;
 }
 
-/// What a family is, whether it has series or not.
+/// Name, type, labels and buckets of a family, with or without series.
 #[cfg(test)]
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct FamilyDescription {
@@ -29,7 +30,7 @@ pub(super) struct FamilyDescription {
     pub(super) bounds: Vec<f64>,
 }
 
-/// All metrics of a process.
+/// All registered metrics of a process.
 #[derive(Default)]
 pub struct Registry(Mutex<BTreeMap<String, Arc<dyn Expose>>>);
 
@@ -40,27 +41,27 @@ impl std::fmt::Debug for Registry {
 }
 
 impl Registry {
-    /// A counter.
+    /// Registers a counter.
     pub fn counter(&self, name: &str, help: &'static str, labels: &[&str]) -> Counter {
         Counter(self.family(name, help, "counter", labels, &[]))
     }
 
-    /// A gauge.
+    /// Registers a gauge.
     pub fn gauge(&self, name: &str, help: &'static str, labels: &[&str]) -> Gauge {
         Gauge(self.family(name, help, "gauge", labels, &[]))
     }
 
-    /// A histogram with these upper bounds.
+    /// Registers a histogram with these upper bounds, in ascending order.
     pub fn histogram(&self, name: &str, help: &'static str, labels: &[&str], bounds: &[f64]) -> Histogram {
         Histogram(self.family(name, help, "histogram", labels, bounds))
     }
 
-    /// A summary.
+    /// Registers a summary.
     pub fn summary(&self, name: &str, help: &'static str, labels: &[&str]) -> Summary {
         Summary(self.family(name, help, "summary", labels, &[]))
     }
 
-    /// The text of all metrics that have a series.
+    /// Returns the text of all families that have series.
     pub fn text(&self, now: Timestamp) -> String {
         let families: Vec<Arc<dyn Expose>> = lock(&self.0).values().cloned().collect();
         let mut out = String::new();
@@ -70,7 +71,7 @@ impl Registry {
         out
     }
 
-    /// Every family that could have series.
+    /// Describes every family, with or without series.
     #[cfg(test)]
     pub(super) fn describe(&self) -> Vec<FamilyDescription> {
         lock(&self.0).values().map(|family| family.describe()).collect()
@@ -99,30 +100,30 @@ impl Registry {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Every change is one statement, so a panic elsewhere does not spoil what the lock guards.
+    // Every change is a single statement, so a panic elsewhere leaves the guarded data valid.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What stands between the values of labels in the key of a series. It sorts before all that a value has.
+/// Separates label values in the key of a series. It sorts before every character of a value.
 const LABEL_VALUE_SEPARATOR: char = '\0';
 
-/// The series of one name.
+/// All series of one metric name.
 #[derive(Debug)]
 struct Family<V> {
     name: String,
     help: &'static str,
     kind: &'static str,
     labels: Vec<String>,
-    /// Upper bounds, of a histogram.
+    /// Upper bounds of a histogram; empty for other types.
     bounds: Box<[f64]>,
     series: Mutex<Series<V>>,
 }
 
-/// Series by the values of their labels.
+/// Series by their label values.
 #[derive(Debug)]
 struct Series<V> {
     all: BTreeMap<Box<str>, V>,
-    /// Where keys are put together to look for them: most are there already, and nothing is allocated for those.
+    /// Buffer for building keys, so that a lookup of an existing series allocates nothing.
     key: String,
 }
 
@@ -135,8 +136,8 @@ impl<V> Default for Series<V> {
 impl<V> Series<V> {
     fn build_key(&mut self, values: &[&str]) {
         self.key.clear();
-        for (place, value) in values.iter().enumerate() {
-            if place > 0 {
+        for (index, value) in values.iter().enumerate() {
+            if index > 0 {
                 self.key.push(LABEL_VALUE_SEPARATOR);
             }
             self.key.push_str(value);
@@ -155,7 +156,7 @@ impl<V> Series<V> {
 }
 
 impl<V> Family<V> {
-    /// Changes a series, which begins as `new` says.
+    /// Changes a series. Creates it with `new` if it does not exist.
     fn change(&self, values: &[&str], new: impl FnOnce() -> V, change: impl FnOnce(&mut V)) {
         debug_assert_eq!(values.len(), self.labels.len(), "a value for each label of {}", self.name);
         let mut series = lock(&self.series);
@@ -169,12 +170,12 @@ impl<V> Family<V> {
     }
 }
 
-/// What a series holds.
+/// The value of a series.
 trait MetricValue: Send {
-    fn write(&self, out: &mut String, of: SeriesInfo<'_>, now: Timestamp);
+    fn write(&self, out: &mut String, series: SeriesInfo<'_>, now: Timestamp);
 }
 
-/// The series that is written.
+/// Name, labels and bounds of the series being written.
 struct SeriesInfo<'a> {
     name: &'a str,
     labels: &'a str,
@@ -235,49 +236,49 @@ impl MetricValue for f64 {
 pub struct Counter(Arc<Family<f64>>);
 
 impl Counter {
-    /// Counts one.
+    /// Adds one.
     pub fn inc(&self, labels: &[&str]) {
         self.add(labels, 1.0);
     }
 
-    /// Counts some; nothing makes the series visible at zero.
+    /// Adds an amount. Zero creates the series without counting.
     pub fn add(&self, labels: &[&str], amount: f64) {
         self.0.change(labels, || 0.0, |value| *value += amount);
     }
 
-    /// The count now.
+    /// Returns the current count; zero if the series does not exist.
     pub fn get(&self, labels: &[&str]) -> f64 {
         lock(&self.0.series).find(labels).copied().unwrap_or_default()
     }
 }
 
-/// A number that is what it is.
+/// A number that can rise and fall.
 #[derive(Clone, Debug)]
 pub struct Gauge(Arc<Family<f64>>);
 
 impl Gauge {
-    /// It is this now.
+    /// Sets the value.
     pub fn set(&self, labels: &[&str], value: f64) {
         self.0.change(labels, || value, |known| *known = value);
     }
 
-    /// It is so much more now.
+    /// Adds an amount, which may be negative.
     pub fn add(&self, labels: &[&str], amount: f64) {
         self.0.change(labels, || 0.0, |value| *value += amount);
     }
 
-    /// It is no more.
+    /// Removes the series.
     pub fn remove(&self, labels: &[&str]) {
         lock(&self.0.series).remove(labels);
     }
 
-    /// Whether the series is there, and what it says.
+    /// Returns the value. Returns `None` if the series does not exist.
     pub fn get(&self, labels: &[&str]) -> Option<f64> {
         lock(&self.0.series).find(labels).copied()
     }
 }
 
-/// Observations by size.
+/// Counts observations by bucket.
 #[derive(Clone, Debug)]
 pub struct Histogram(Arc<Family<Buckets>>);
 
@@ -289,19 +290,19 @@ struct Buckets {
 }
 
 impl Histogram {
-    /// Observes something.
+    /// Adds an observation.
     pub fn observe(&self, labels: &[&str], value: f64) {
-        let none = || Buckets { counts: vec![0; self.0.bounds.len()], sum: 0.0, count: 0 };
-        self.0.change(labels, none, |buckets| {
-            if let Some(place) = self.0.bounds.iter().position(|bound| value <= *bound) {
-                buckets.counts[place] += 1;
+        let empty = || Buckets { counts: vec![0; self.0.bounds.len()], sum: 0.0, count: 0 };
+        self.0.change(labels, empty, |buckets| {
+            if let Some(index) = self.0.bounds.iter().position(|bound| value <= *bound) {
+                buckets.counts[index] += 1;
             }
             buckets.sum += value;
             buckets.count += 1;
         });
     }
 
-    /// How many were observed.
+    /// Returns the number of observations.
     pub fn count(&self, labels: &[&str]) -> u64 {
         lock(&self.0.series).find(labels).map_or(0, |buckets| buckets.count)
     }
@@ -320,7 +321,7 @@ impl MetricValue for Buckets {
     }
 }
 
-/// Observations by quantile, of the last ten minutes.
+/// Quantiles of the observations of the last ten minutes.
 #[derive(Clone, Debug)]
 pub struct Summary(Arc<Family<SummaryValue>>);
 
@@ -332,18 +333,18 @@ struct SummaryValue {
 }
 
 impl Summary {
-    /// Observes something.
+    /// Adds an observation.
     pub fn observe(&self, labels: &[&str], value: f64, now: Timestamp) {
-        self.0.change(labels, SummaryValue::default, |observed| {
-            observed.window.add(value, now);
-            observed.sum += value;
-            observed.count += 1;
+        self.0.change(labels, SummaryValue::default, |summary| {
+            summary.window.add(value, now);
+            summary.sum += value;
+            summary.count += 1;
         });
     }
 
-    /// How many were observed.
+    /// Returns the number of observations since the start.
     pub fn count(&self, labels: &[&str]) -> u64 {
-        lock(&self.0.series).find(labels).map_or(0, |observed| observed.count)
+        lock(&self.0.series).find(labels).map_or(0, |summary| summary.count)
     }
 }
 

@@ -1,4 +1,5 @@
-//! What is measured of simulations (spec 02 §17.3, spec 07 §6.4): how long they take, what they leave, and the one that is running now.
+//! Metrics of scheduling simulations (spec 02 §17.3, spec 07 §6.4): their duration, the pods they
+//! leave unscheduled, and the simulation that is running.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -9,24 +10,25 @@ use kerf_engine::EffectiveZone;
 use super::DURATION_BUCKETS;
 use super::registry::{Gauge, Histogram, Registry};
 
-/// The metrics of simulations.
+/// The metrics of scheduling simulations.
 #[derive(Debug)]
 pub struct SchedulerMetrics {
-    /// One simulation, by controller.
+    /// Seconds per simulation, by controller.
     pub scheduling_duration: Histogram,
-    /// Pods that wait in the last simulation, by controller and simulation.
+    /// Pods waiting in the last simulation, by controller and simulation.
     queue_depth: Gauge,
-    /// For how long the running simulation has been, by controller and simulation.
+    /// Seconds since the running simulation began, by controller and simulation.
     unfinished_work: Gauge,
-    /// Pods rejected before simulation.
+    /// Pods rejected before the simulation.
     pub ignored_pods: Gauge,
-    /// Pods with errors, by controller.
+    /// Pods that could not be scheduled, by controller.
     pub unschedulable_pods: Gauge,
-    /// Pods that wait, by controller and the zone that they can use.
+    /// Pending pods, by controller and effective zone.
     pending_by_zone: Gauge,
-    /// The zones that are shown, by controller.
+    /// The zones that have a series, by controller.
     zones: Mutex<BTreeMap<&'static str, BTreeSet<String>>>,
-    /// Which simulation was the last of a controller, and since when it runs if it does.
+    /// By controller, the ID of its last simulation and the time since which it runs. `None` if it
+    /// has ended.
     last_simulations: Mutex<BTreeMap<&'static str, (String, Option<Timestamp>)>>,
 }
 
@@ -58,7 +60,7 @@ impl SchedulerMetrics {
             ),
             pending_by_zone: r.gauge(
                 "karpenter_scheduler_pending_pods_by_effective_zone_count",
-                "Pending pods by the zone that their own demands, their volumes and their topology leave: its name, 'flexible' or 'none'.",
+                "Pending pods by the zone that their requirements, volumes and topology allow: a zone's name, 'flexible' or 'none'.",
                 &["controller", "zone"],
             ),
             zones: Mutex::default(),
@@ -66,9 +68,10 @@ impl SchedulerMetrics {
         }
     }
 
-    /// The pods that wait can use these zones; what was shown before is not shown any more.
+    /// Sets the number of pending pods by effective zone, and removes the series of zones that are
+    /// not in `counts`.
     pub(crate) fn set_pending_by_zone(&self, controller: &'static str, counts: &BTreeMap<EffectiveZone, usize>) {
-        let shown = counts.iter().map(|(zone, count)| {
+        let names = counts.iter().map(|(zone, count)| {
             let name = match zone {
                 EffectiveZone::One(name) => name.to_string(),
                 EffectiveZone::Flexible => "flexible".to_owned(),
@@ -77,10 +80,10 @@ impl SchedulerMetrics {
             self.pending_by_zone.set(&[controller, &name], *count as f64);
             name
         });
-        let now: BTreeSet<String> = shown.collect();
-        let before = self.zones.lock().unwrap_or_else(PoisonError::into_inner).insert(controller, now.clone());
-        for gone in before.iter().flat_map(|before| before.difference(&now)) {
-            self.pending_by_zone.remove(&[controller, gone]);
+        let zones: BTreeSet<String> = names.collect();
+        let before = self.zones.lock().unwrap_or_else(PoisonError::into_inner).insert(controller, zones.clone());
+        for removed in before.iter().flat_map(|before| before.difference(&zones)) {
+            self.pending_by_zone.remove(&[controller, removed]);
         }
     }
 
@@ -88,7 +91,8 @@ impl SchedulerMetrics {
         self.last_simulations.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A simulation begins, with so many pods. It is over when what this gives is dropped.
+    /// Records the start of a simulation with this number of pods. It ends when the returned value
+    /// is dropped.
     pub(crate) fn begin_simulation(
         &self,
         controller: &'static str,
@@ -103,7 +107,7 @@ impl SchedulerMetrics {
         RunningSimulation { metrics: self, controller }
     }
 
-    /// Looks at what is running.
+    /// Updates the time that running simulations have taken.
     pub(super) fn refresh(&self, now: Timestamp) {
         for (controller, (id, since)) in self.last_simulations().iter() {
             if let Some(since) = since {
@@ -113,14 +117,14 @@ impl SchedulerMetrics {
     }
 }
 
-/// A simulation that is running.
+/// Ends the simulation in the metrics when dropped.
 pub(crate) struct RunningSimulation<'m> {
     metrics: &'m SchedulerMetrics,
     controller: &'static str,
 }
 
 impl RunningSimulation<'_> {
-    /// So many pods still wait.
+    /// Sets the number of pods that are not scheduled yet.
     pub(crate) fn set_remaining(&self, pods: usize) {
         if let Some((id, _)) = self.metrics.last_simulations().get(self.controller) {
             self.metrics.queue_depth.set(&[self.controller, id], pods as f64);

@@ -1,5 +1,6 @@
-//! Gauges that mirror objects: nodes, pools, pods, conditions (spec 07 §6.2 and §6.6, spec 04 §13). They are made from the index when somebody
-//! asks, so a series exists exactly as long as what it shows, and a cluster of 100,000 pods costs nothing between two questions.
+//! Gauges that mirror objects: nodes, pools, pods, conditions (spec 07 §6.2 and §6.6, spec 04 §13).
+//! They are computed from cluster state when `/metrics` is requested. A series therefore exists
+//! exactly as long as its object, and a cluster of 100,000 pods costs nothing between two requests.
 
 use std::sync::Arc;
 
@@ -16,41 +17,42 @@ use super::usage::{self, Sums, Usage};
 use super::{Metrics, conditions};
 use crate::context::SharedCluster;
 
-/// What is shown, taken out of the index so that nobody waits while the text is made.
+/// The objects to show, copied out of cluster state so that the lock is not held while the text is
+/// written.
 struct MetricsSnapshot {
     nodes: Vec<Arc<Node>>,
     pods: Vec<Arc<Pod>>,
     claims: Vec<Arc<TrackedClaim>>,
-    /// What all nodes together give to pods.
+    /// The allocatable resources of all nodes together.
     allocatable: Sums,
     pod_times: Vec<(Str, PodTimeline)>,
 }
 
-/// What the gauges are made from besides the index.
+/// Everything but cluster state that the gauges are computed from.
 pub(crate) struct StateMetricsInput<'a> {
-    /// The pods on their way, and what the provider sells.
+    /// Source of the pod timelines and the offerings.
     pub(crate) metrics: &'a Metrics,
-    /// The provider's label keys.
+    /// The label keys that become labels of the node gauges.
     pub(crate) well_known: &'a [&'a str],
-    /// The keys of its node class labels.
+    /// The label keys of the provider's node classes.
     pub(crate) node_class_keys: &'a [String],
-    /// Whether reserved capacity is used at all.
+    /// True if reserved capacity is enabled.
     pub(crate) has_reserved: bool,
-    /// Whether objects of the cluster are shown. What the provider sells, and how many nodes there are, always is.
+    /// True if objects of the cluster are shown. Offerings and the node count are always shown.
     pub(crate) has_object_gauges: bool,
-    /// The time.
+    /// The current time.
     pub(crate) now: Timestamp,
 }
 
-/// The text of all these gauges.
-pub(crate) fn text(cluster: &SharedCluster, show: &StateMetricsInput<'_>) -> String {
+/// Returns the text of all these gauges.
+pub(crate) fn text(cluster: &SharedCluster, input: &StateMetricsInput<'_>) -> String {
     let (count, pools, snapshot) = {
         let cluster = cluster.lock();
         let pools: Vec<Arc<NodePool>> = cluster.all::<NodePool>().values().cloned().collect();
         (
             cluster.state_nodes().count(),
             pools,
-            show.has_object_gauges.then(|| MetricsSnapshot::of(&cluster, &show.metrics.pod_times)),
+            input.has_object_gauges.then(|| MetricsSnapshot::of(&cluster, &input.metrics.pod_times)),
         )
     };
     let mut out = Exposition::default();
@@ -60,19 +62,19 @@ pub(crate) fn text(cluster: &SharedCluster, show: &StateMetricsInput<'_>) -> Str
         std::iter::once((Vec::new(), count as f64)),
     );
     let is_pool = |name: &str| pools.iter().any(|pool| pool.metadata.name.as_deref() == Some(name));
-    show.metrics.offerings.write(&mut out, is_pool, show.has_reserved);
+    input.metrics.offerings.write(&mut out, is_pool, input.has_reserved);
     if let Some(snapshot) = snapshot {
-        out.write_nodes(&snapshot, show.well_known, show.now);
+        out.write_nodes(&snapshot, input.well_known, input.now);
         out.write_pods(&snapshot);
-        out.write_pod_timelines(&snapshot.pod_times, show.now);
+        out.write_pod_timelines(&snapshot.pod_times, input.now);
         out.write_pools(&pools);
         conditions::write_condition_gauges(
             &mut out,
             &pools,
             &snapshot.claims,
             &snapshot.nodes,
-            show.node_class_keys,
-            show.now,
+            input.node_class_keys,
+            input.now,
         );
     }
     out.text
@@ -140,11 +142,11 @@ impl Exposition {
         );
         let none = Usage::default();
         for (name, help, sums) in usage::USAGE_GAUGES {
-            let on = |node: &Node| {
+            let amounts = |node: &Node| {
                 let sums = sums(in_use.get(&node.metadata.name).unwrap_or(&none));
                 sums.iter().map(|(resource, amount)| (resource.clone(), *amount)).collect()
             };
-            self.write_family(name, help, by_resource(&on));
+            self.write_family(name, help, by_resource(&amounts));
         }
         let mut requested = Sums::new();
         for node in nodes.iter().filter_map(|node| in_use.get(&node.metadata.name)) {
@@ -154,10 +156,10 @@ impl Exposition {
             "karpenter_cluster_utilization_percent",
             "Utilization of allocatable resources by pod requests.",
             snapshot.allocatable.iter().filter(|(_, all)| !all.is_zero()).map(|(resource, all)| {
-                let asked = requested.get(resource).copied().unwrap_or_default();
+                let used = requested.get(resource).copied().unwrap_or_default();
                 (
                     vec![("resource_type", resource_type(resource))],
-                    100.0 * metric_value(resource, asked) / metric_value(resource, *all),
+                    100.0 * metric_value(resource, used) / metric_value(resource, *all),
                 )
             }),
         );
@@ -175,15 +177,15 @@ impl Exposition {
         let none = Labels::default();
         let node_labels = |pod: &Pod| {
             let name = pod.spec.node_name.as_ref()?;
-            let place = snapshot.nodes.binary_search_by(|node| node.metadata.name.cmp(name)).ok()?;
-            Some(&snapshot.nodes[place].metadata.labels)
+            let index = snapshot.nodes.binary_search_by(|node| node.metadata.name.cmp(name)).ok()?;
+            Some(&snapshot.nodes[index].metadata.labels)
         };
         self.write_family(
             "karpenter_pods_state",
             "Pod state is the current state of pods.",
             snapshot.pods.iter().map(|pod| {
-                let on = node_labels(pod).unwrap_or(&none);
-                let label = |key: &str| on.get(key).unwrap_or_default().to_owned();
+                let own = node_labels(pod).unwrap_or(&none);
+                let label = |key: &str| own.get(key).unwrap_or_default().to_owned();
                 let is_ready = pod.condition("Ready").is_some_and(|condition| condition.status == "True");
                 let pairs: LabelPairs<'_> = vec![
                     ("name", pod.metadata.name.to_string()),
@@ -198,7 +200,7 @@ impl Exposition {
                     ("instance_type", label(labels::INSTANCE_TYPE)),
                     ("phase", phase(pod.status.phase).to_owned()),
                     ("ready", is_ready.to_string()),
-                    ("managed", is_managed(on).to_string()),
+                    ("managed", is_managed(own).to_string()),
                 ];
                 (pairs, 1.0)
             }),
@@ -248,28 +250,29 @@ impl Exposition {
     }
 }
 
-/// What a node has and does not give to pods.
+/// Returns a node's capacity minus its allocatable resources.
 fn overhead(node: &Node) -> Vec<(Str, Quantity)> {
-    let given = &node.status.allocatable;
-    let left = |(name, all): (&Str, Quantity)| (name.clone(), all - given.get(name).unwrap_or(Quantity::ZERO));
-    node.status.capacity.iter().map(left).collect()
+    let allocatable = &node.status.allocatable;
+    let reserved =
+        |(name, all): (&Str, Quantity)| (name.clone(), all - allocatable.get(name).unwrap_or(Quantity::ZERO));
+    node.status.capacity.iter().map(reserved).collect()
 }
 
 fn is_managed(labels: &Labels) -> bool {
     labels.get(labels::NODEPOOL).is_some_and(|pool| !pool.is_empty())
 }
 
-/// `ephemeral-storage` becomes `ephemeral_storage`.
+/// Converts `ephemeral-storage` to `ephemeral_storage`.
 fn resource_type(name: &str) -> String {
     name.to_lowercase().replace('-', "_")
 }
 
-/// CPU in cores, everything else in its own unit.
+/// Converts a quantity to a metric value: CPU in cores, all other resources in their own unit.
 pub(super) fn metric_value(resource: &str, amount: Quantity) -> f64 {
     if resource == "cpu" { amount.milli_value() as f64 / 1000.0 } else { amount.value() as f64 }
 }
 
-/// The first owner, as a path.
+/// Returns the API path of the pod's first owner. Empty if it has none.
 fn owner(pod: &Pod) -> String {
     pod.metadata.owner_references.first().map_or_else(String::new, |owner| {
         let kind = owner.kind.to_lowercase();

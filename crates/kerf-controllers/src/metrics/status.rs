@@ -1,6 +1,8 @@
-//! `operatorpkg.nodeclaim.status`, `operatorpkg.nodepool.status` and `operatorpkg.node.status`: count and tell every change of a condition's status, and what finalizers and
-//! whole objects leave behind (spec 04 §13.4, spec 07 §6.6 and §8.4). What was seen last is kept in memory: after a restart the first look
-//! counts and tells nothing of the past.
+//! `operatorpkg.nodeclaim.status`, `operatorpkg.nodepool.status` and `operatorpkg.node.status`:
+//! count every transition of a condition and publish it as an Event, and do the same for removed
+//! finalizers and deleted objects (spec 04 §13.4, spec 07 §6.6 and §8.4). The last observed state
+//! is kept in memory: after a restart the first observation of an object counts no past
+//! transitions.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -20,7 +22,7 @@ use crate::controllers::Reconcile;
 use crate::error::Error;
 use crate::events::{self, claim_reference, node_reference, pool_reference};
 
-/// Which kind's conditions are watched over.
+/// The kind that a [`StatusController`] observes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StatusKind {
     NodeClaim,
@@ -38,28 +40,29 @@ impl StatusKind {
     }
 }
 
-/// The controller of one kind.
+/// The controller of one kind. Its keys are names of objects of that kind.
 pub(crate) struct StatusController {
     ctx: Context,
     kind: StatusKind,
-    /// Label keys whose values are labels of the metrics.
+    /// Label keys of the object whose values become metric labels.
     extra_label_keys: Vec<String>,
     families: StatusFamilies,
     last_observed: Mutex<BTreeMap<Str, Arc<ObservedObject>>>,
 }
 
-/// An object as it was last seen.
+/// An object as it was last observed.
 #[derive(Clone, Debug)]
 struct ObservedObject {
     reference: ObjectReference,
-    /// Those that every object of its kind has are there, stored or not: their first change is one, too.
+    /// Includes, as Unknown, conditions that every object of the kind has and that are not stored
+    /// yet. Their first transition then counts too.
     conditions: Vec<Condition>,
     finalizers: BTreeSet<String>,
     deleted: Option<Timestamp>,
     extra_labels: Vec<String>,
 }
 
-/// What is counted of conditions under a prefix.
+/// The metric families of one name prefix.
 #[derive(Debug)]
 pub(super) struct StatusFamilies {
     transitions: Counter,
@@ -68,9 +71,9 @@ pub(super) struct StatusFamilies {
 }
 
 impl StatusFamilies {
-    /// The names begin with `prefix`; `extra` are labels besides those that all have.
+    /// Registers the families. Their names begin with `prefix`; `extra` are additional labels.
     pub(super) fn new(r: &Registry, prefix: &str, extra: &[String]) -> Self {
-        let with = |own: &[&'static str]| -> Vec<String> {
+        let with_extra = |own: &[&'static str]| -> Vec<String> {
             own.iter().map(|label| (*label).to_owned()).chain(extra.iter().cloned()).collect()
         };
         fn texts(labels: &[String]) -> Vec<&str> {
@@ -81,44 +84,44 @@ impl StatusFamilies {
             transitions: r.counter(
                 &format!("{prefix}_status_condition_transitions_total"),
                 "The count of transitions of a given object, type and status.",
-                &texts(&with(&["type", "status", "reason"])),
+                &texts(&with_extra(&["type", "status", "reason"])),
             ),
             transition_seconds: r.histogram(
                 &format!("{prefix}_status_condition_transition_seconds"),
                 "The amount of time a condition was in a given state before transitioning.",
-                &texts(&with(&["type", "status"])),
+                &texts(&with_extra(&["type", "status"])),
                 &buckets,
             ),
             termination_seconds: r.histogram(
                 &format!("{prefix}_termination_duration_seconds"),
                 "The amount of time taken by an object to terminate completely.",
-                &texts(&with(&[])),
+                &texts(&with_extra(&[])),
                 &buckets,
             ),
         }
     }
 
-    /// The deprecated ones, for all of Karpenter's kinds together.
+    /// Registers the families with the deprecated names, which cover all of Karpenter's kinds.
     pub(super) fn deprecated(r: &Registry) -> Self {
         Self::new(r, "operator", &["group".to_owned(), "kind".to_owned()])
     }
 }
 
 impl StatusController {
-    pub(crate) fn new(ctx: Context, of: StatusKind) -> Self {
+    pub(crate) fn new(ctx: Context, kind: StatusKind) -> Self {
         let classes: Vec<String> = ctx.cloud.node_classes().iter().map(kerf_cloud::NodeClassKind::label_key).collect();
-        let extra: Vec<String> = match of {
+        let extra_label_keys: Vec<String> = match kind {
             StatusKind::NodeClaim => conditions::claim_keys(&classes).map(str::to_owned).collect(),
             StatusKind::NodePool => Vec::new(),
             StatusKind::Node => conditions::node_keys(&classes).map(str::to_owned).collect(),
         };
-        let prefix = format!("operator_{}", of.name().to_lowercase());
-        let names: Vec<String> = extra.iter().map(|key| conditions::label_name(key)).collect();
+        let prefix = format!("operator_{}", kind.name().to_lowercase());
+        let names: Vec<String> = extra_label_keys.iter().map(|key| conditions::label_name(key)).collect();
         let families = StatusFamilies::new(ctx.metrics.registry(), &prefix, &names);
-        Self { ctx, kind: of, extra_label_keys: extra, families, last_observed: Mutex::default() }
+        Self { ctx, kind, extra_label_keys, families, last_observed: Mutex::default() }
     }
 
-    /// The families to count by, each with what the extra labels are.
+    /// Returns the families to count in, each with the values of its extra labels.
     fn families<'s>(&'s self, object: &'s ObservedObject) -> impl Iterator<Item = (&'s StatusFamilies, Vec<&'s str>)> {
         let own = (&self.families, object.extra_labels.iter().map(String::as_str).collect());
         let deprecated = || (&self.ctx.metrics.deprecated_status, vec![conditions::GROUP, self.kind.name()]);
@@ -127,7 +130,7 @@ impl StatusController {
 
     fn observe(&self, key: &str) -> Option<ObservedObject> {
         let cluster = self.ctx.cluster.lock();
-        let (metadata, conditions, about) = match self.kind {
+        let (metadata, conditions, reference) = match self.kind {
             StatusKind::NodeClaim => {
                 let object = &cluster.get::<TrackedClaim>(key)?.object;
                 (&object.metadata, conditions::claim_conditions(object), claim_reference(object))
@@ -150,7 +153,7 @@ impl StatusController {
         };
         let value = |key: &String| metadata.labels.as_ref().and_then(|all| all.get(key)).cloned().unwrap_or_default();
         Some(ObservedObject {
-            reference: about,
+            reference,
             conditions,
             finalizers: metadata.finalizers.iter().flatten().cloned().collect(),
             deleted: metadata.deletion_timestamp.as_ref().map(|time| time.0),
@@ -158,28 +161,28 @@ impl StatusController {
         })
     }
 
-    fn record_changes(&self, before: Option<&ObservedObject>, now: &ObservedObject) {
-        for condition in &now.conditions {
+    fn record_changes(&self, before: Option<&ObservedObject>, current: &ObservedObject) {
+        for condition in &current.conditions {
             let known = before.and_then(|before| {
                 before.conditions.iter().find(|known| known.condition_type == condition.condition_type)
             });
             match known {
                 Some(known) if known.status == condition.status => {}
                 Some(known) => {
-                    self.count_transition(now, condition);
+                    self.count_transition(current, condition);
                     let took = condition.last_transition_time.0.duration_since(known.last_transition_time.0);
-                    let left = [known.condition_type.as_str(), known.status.as_str()];
-                    for (families, extra) in self.families(now) {
-                        let labels: Vec<&str> = left.into_iter().chain(extra).collect();
+                    let previous_labels = [known.condition_type.as_str(), known.status.as_str()];
+                    for (families, extra) in self.families(current) {
+                        let labels: Vec<&str> = previous_labels.into_iter().chain(extra).collect();
                         families.transition_seconds.observe(&labels, took.as_secs_f64());
                     }
-                    self.ctx.publish(events::transitioned(now.reference.clone(), known, condition));
+                    self.ctx.publish(events::transitioned(current.reference.clone(), known, condition));
                 }
                 None if condition.status == ConditionStatus::Unknown => {}
-                None => self.count_transition(now, condition),
+                None => self.count_transition(current, condition),
             }
         }
-        self.publish_finalized(before, now);
+        self.publish_finalized(before, current);
     }
 
     fn count_transition(&self, object: &ObservedObject, condition: &Condition) {
@@ -189,16 +192,16 @@ impl StatusController {
         }
     }
 
-    fn publish_finalized(&self, before: Option<&ObservedObject>, now: &ObservedObject) {
-        for finalizer in before.iter().flat_map(|before| before.finalizers.difference(&now.finalizers)) {
-            self.ctx.publish(events::finalized(now.reference.clone(), finalizer));
+    fn publish_finalized(&self, before: Option<&ObservedObject>, current: &ObservedObject) {
+        for finalizer in before.iter().flat_map(|before| before.finalizers.difference(&current.finalizers)) {
+            self.ctx.publish(events::finalized(current.reference.clone(), finalizer));
         }
     }
 
-    /// An object that is gone had all its finalizers removed.
+    /// Records the end of an object: all of its remaining finalizers were removed.
     fn record_deleted(&self, before: &ObservedObject) {
-        let nothing = ObservedObject { finalizers: BTreeSet::new(), ..before.clone() };
-        self.publish_finalized(Some(before), &nothing);
+        let without_finalizers = ObservedObject { finalizers: BTreeSet::new(), ..before.clone() };
+        self.publish_finalized(Some(before), &without_finalizers);
         if let Some(deleted) = before.deleted {
             let took = self.ctx.now().duration_since(deleted).as_secs_f64();
             for (families, extra) in self.families(before) {
@@ -209,24 +212,25 @@ impl StatusController {
 }
 
 impl Reconcile for StatusController {
-    /// Compares the object with what it was; there is nothing that could fail.
+    /// Compares the object with its last observed state. Never fails.
     async fn reconcile(&self, key: &Str) -> Result<ReconcileAction, Error> {
-        let now = self.observe(key).map(Arc::new);
+        let current = self.observe(key).map(Arc::new);
         let before = {
-            let mut seen = self.last_observed.lock().unwrap_or_else(PoisonError::into_inner);
-            match &now {
-                Some(now) => seen.insert(key.clone(), now.clone()),
-                None => seen.remove(key),
+            let mut last_observed = self.last_observed.lock().unwrap_or_else(PoisonError::into_inner);
+            match &current {
+                Some(current) => last_observed.insert(key.clone(), current.clone()),
+                None => last_observed.remove(key),
             }
         };
-        let is_same =
-            |before: &ObservedObject| now.as_ref().is_some_and(|now| now.reference.uid == before.reference.uid);
+        let is_same = |before: &ObservedObject| {
+            current.as_ref().is_some_and(|current| current.reference.uid == before.reference.uid)
+        };
         if let Some(before) = before.as_deref().filter(|before| !is_same(before)) {
             self.record_deleted(before);
         }
-        if let Some(now) = &now {
-            // One of the same name that has gone has no part in what became of this one.
-            self.record_changes(before.as_deref().filter(|before| is_same(before)), now);
+        if let Some(current) = &current {
+            // A deleted object of the same name is not an earlier state of this one.
+            self.record_changes(before.as_deref().filter(|before| is_same(before)), current);
         }
         Ok(ReconcileAction::Done)
     }

@@ -1,14 +1,16 @@
-//! The observations behind a summary: those of the last ten minutes, thinned where there are too many to keep.
+//! The observations behind a summary: those of the last ten minutes, thinned out when there are too
+//! many.
 
 use std::collections::VecDeque;
 
 use jiff::{SignedDuration, Timestamp};
 
-/// How long an observation counts.
+/// Time for which an observation counts.
 const OBSERVATION_TTL: SignedDuration = SignedDuration::from_mins(10);
-/// How many are kept. With so many evenly thinned ones a quantile is off by less than a hundredth.
+/// The largest number of observations kept. With this many, evenly thinned, a quantile is off by
+/// less than 1%.
 const OBSERVATIONS_MAX: usize = 2048;
-/// The quantiles that are told.
+/// The quantiles that are published.
 const QUANTILES: [f64; 5] = [0.0, 0.5, 0.9, 0.99, 1.0];
 
 #[derive(Debug, Default)]
@@ -27,18 +29,23 @@ impl SummaryWindow {
         self.observed.push_back((now, value));
     }
 
-    /// Keeps every other one in the order of size, so that the distribution stays, and the largest and the smallest.
+    /// Removes every other observation in order of size, which preserves the distribution. The
+    /// smallest and the largest are kept.
     fn thin(&mut self) {
         let mut by_size: Vec<(Timestamp, f64)> = self.observed.drain(..).collect();
         by_size.sort_by(|a, b| a.1.total_cmp(&b.1));
         let last = by_size.len() - 1;
-        let mut kept: Vec<_> =
-            by_size.into_iter().enumerate().filter(|(i, _)| i % 2 == 0 || *i == last).map(|(_, seen)| seen).collect();
+        let mut kept: Vec<_> = by_size
+            .into_iter()
+            .enumerate()
+            .filter(|(i, _)| i % 2 == 0 || *i == last)
+            .map(|(_, observation)| observation)
+            .collect();
         kept.sort_by_key(|(at, _)| *at);
         self.observed = kept.into();
     }
 
-    /// Each quantile with its value; none if nothing was observed lately.
+    /// Returns each quantile with its value. The value is `None` without recent observations.
     pub(super) fn quantiles(&self, now: Timestamp) -> [(f64, Option<f64>); 5] {
         let mut values: Vec<f64> = self
             .observed
@@ -48,15 +55,14 @@ impl SummaryWindow {
             .collect();
         values.sort_by(f64::total_cmp);
         QUANTILES.map(|quantile| {
-            let place = (quantile * values.len() as f64).ceil() as usize;
-            (quantile, values.get(place.saturating_sub(1)).copied())
+            let rank = (quantile * values.len() as f64).ceil() as usize;
+            (quantile, values.get(rank.saturating_sub(1)).copied())
         })
     }
 }
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop there")]
 
     use super::*;
 

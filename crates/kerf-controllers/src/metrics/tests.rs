@@ -1,6 +1,5 @@
-//! Series appear with what they count and go with their object; the text is what Prometheus reads (spec 07 §8).
-
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop there")]
+//! Series appear when something is counted and disappear with their object. The output is
+//! Prometheus' text format (spec 07 §6).
 
 mod offerings;
 mod provider;
@@ -18,7 +17,7 @@ fn noon() -> Timestamp {
 }
 
 #[test]
-fn the_text_is_what_prometheus_reads() {
+fn output_is_in_the_prometheus_text_format() {
     let registry = Registry::default();
     registry.gauge("unused", "Never set.", &["a"]);
     registry.counter("b_total", "Bs.", &["x", "y"]).inc(&["1\"", "2\\\n"]);
@@ -63,7 +62,7 @@ fn a_summary_has_five_quantiles_a_sum_and_a_count() {
         "s_seconds_sum{nodepool=\"a\"} 5050",
         "s_seconds_count{nodepool=\"a\"} 100",
     ] {
-        assert!(text.lines().any(|found| found == line), "{line} in {text}");
+        assert!(text.lines().any(|served| served == line), "{line} in {text}");
     }
 }
 
@@ -88,7 +87,7 @@ fn state_metrics(cluster: &SharedCluster) -> String {
 }
 
 fn state_metrics_at(cluster: &SharedCluster, metrics: &Metrics, now: Timestamp) -> String {
-    let show = StateMetricsInput {
+    let input = StateMetricsInput {
         metrics,
         well_known: &["karpenter.sh/nodepool", "topology.kubernetes.io/zone"],
         node_class_keys: &["karpenter.kwok.sh/kwoknodeclass".to_owned()],
@@ -96,12 +95,12 @@ fn state_metrics_at(cluster: &SharedCluster, metrics: &Metrics, now: Timestamp) 
         has_object_gauges: true,
         now,
     };
-    state_text(cluster, &show)
+    state_text(cluster, &input)
 }
 
 // spec 07 #38, #40 and #41, spec 04 #141
 #[test]
-fn nodes_and_pods_are_shown_as_long_as_they_are_there() {
+fn series_of_nodes_and_pods_disappear_with_their_objects() {
     let cluster = SharedCluster::default();
     let node = |name: &str, labels: serde_json::Value| {
         json!({"metadata": {"name": name, "labels": labels, "creationTimestamp": "2026-01-01T11:59:00Z"},
@@ -127,7 +126,7 @@ fn nodes_and_pods_are_shown_as_long_as_they_are_there() {
         "karpenter_nodes_current_lifetime_seconds{node_name=\"ours\",phase=\"\",managed=\"true\",nodepool=\"a\",zone=\"z\"} 60",
         "karpenter_pods_state{name=\"p\",namespace=\"ns\",owner=\"/apis/apps/v1/namespaces/ns/replicasets/r\",node=\"ours\",scheduled=\"true\",nodepool=\"a\",zone=\"z\",arch=\"\",capacity_type=\"\",instance_type=\"\",phase=\"Running\",ready=\"true\",managed=\"true\"} 1",
     ] {
-        assert!(text.lines().any(|found| found == line), "{line} in {text}");
+        assert!(text.lines().any(|served| served == line), "{line} in {text}");
     }
     let pod = cluster.lock().get::<Pod>("ns/p").cloned().unwrap();
     cluster.lock().delete(pod.as_ref());
@@ -158,10 +157,10 @@ fn pools_show_their_limits_and_conditions() {
     assert!(!text.contains("memory") && !text.contains("One") && text.contains("reason=\"Two\""), "{text}");
 }
 
-/// What the pods on a node amount to, and what that is of all that there is.
+/// The sums of the pods on a node, and their share of all allocatable resources.
 // spec 07 §6.2, spec 04 §13.1
 #[test]
-fn nodes_show_what_their_pods_ask_for() {
+fn nodes_show_the_requests_and_limits_of_their_pods() {
     let cluster = SharedCluster::default();
     apply_object::<Node>(&cluster, json!({"metadata": {"name": "n"}, "status": {"allocatable": {"cpu": "4"}}}));
     apply_object::<Node>(
@@ -191,7 +190,7 @@ fn nodes_show_what_their_pods_ask_for() {
     assert!(!text.contains("karpenter_cluster_utilization_percent{resource_type=\"gpu\"}"));
 }
 
-/// A pod on its way, as its kubelet and scheduler tell of it.
+/// A pod whose changes are fed to the metrics.
 struct TrackedPod {
     metrics: Metrics,
     cluster: SharedCluster,
@@ -206,7 +205,7 @@ impl TrackedPod {
         Timestamp::from_second(noon().as_second() + second).unwrap()
     }
 
-    /// The pod is this now; it was created at noon.
+    /// Changes phase and conditions of the pod, which was created at noon.
     fn update(&self, second: i64, phase: &str, conditions: &[&str]) {
         let conditions: Vec<serde_json::Value> = conditions
             .iter()
@@ -226,11 +225,11 @@ impl TrackedPod {
 
     fn decide(&self, second: i64, is_placed: bool) {
         let pod = [kerf_api::slim::Str::new_static("ns/p")];
-        let (placed, refused) = if is_placed { (&pod[..], &[][..]) } else { (&[][..], &pod[..]) };
-        self.metrics.pods_decided(placed.iter(), refused.iter(), Self::at(second));
+        let (placed, unplaced) = if is_placed { (&pod[..], &[][..]) } else { (&[][..], &pod[..]) };
+        self.metrics.pods_decided(placed.iter(), unplaced.iter(), Self::at(second));
     }
 
-    /// A gauge of the pod now.
+    /// Returns the current value of a gauge of the pod.
     fn gauge(&self, second: i64, name: &str) -> Option<f64> {
         let text = state_metrics_at(&self.cluster, &self.metrics, Self::at(second));
         let head = format!("karpenter_pods_{name}_time_seconds{{name=\"p\",namespace=\"ns\"}} ");
@@ -240,16 +239,16 @@ impl TrackedPod {
 
 // spec 07 #42, #44, #45
 #[test]
-fn a_pod_is_followed_until_it_runs() {
+fn a_pod_is_tracked_until_it_is_ready() {
     let pod = TrackedPod::new();
     pod.update(0, "Pending", &[]);
     assert_eq!(pod.gauge(5, "unstarted"), Some(5.0));
     assert_eq!(pod.gauge(5, "unbound"), Some(5.0));
-    assert_eq!(pod.gauge(5, "provisioning_scheduling_undecided"), None, "nobody has looked at it");
+    assert_eq!(pod.gauge(5, "provisioning_scheduling_undecided"), None, "no pass has seen the pod");
     pod.metrics.pod_acknowledged("ns/p", TrackedPod::at(2));
     pod.metrics.pod_acknowledged("ns/p", TrackedPod::at(4));
     assert_eq!(pod.gauge(5, "provisioning_scheduling_undecided"), Some(3.0));
-    assert_eq!(pod.gauge(5, "provisioning_unstarted"), None, "and nobody has found it a place");
+    assert_eq!(pod.gauge(5, "provisioning_unstarted"), None, "no pass has placed the pod");
     pod.decide(6, true);
     assert_eq!(pod.gauge(7, "provisioning_scheduling_undecided"), None);
     assert_eq!(pod.metrics.pods_scheduling_decision_duration.count(&[]), 1);
@@ -278,7 +277,7 @@ fn a_pod_is_followed_until_it_runs() {
 
 // spec 07 #43, spec 04 #139
 #[test]
-fn a_pod_that_ends_before_it_runs_says_nothing_of_its_start() {
+fn a_pod_that_ends_before_it_is_ready_is_not_measured() {
     for phase in ["Succeeded", "Failed"] {
         let pod = TrackedPod::new();
         pod.update(0, "Pending", &[]);
@@ -291,14 +290,14 @@ fn a_pod_that_ends_before_it_runs_says_nothing_of_its_start() {
     pod.update(0, "Pending", &[]);
     pod.delete(3);
     assert_eq!(pod.gauge(4, "unstarted"), None);
-    // One that ran before anybody looked.
+    // A pod that was running when it was first seen.
     pod.update(0, "Running", &["PodScheduled", "Ready"]);
     assert_eq!(pod.metrics.pod_durations.startup.count(&[]), 0);
 }
 
 // spec 04 #140
 #[test]
-fn the_time_without_a_node_stands_still_while_a_bound_pod_is_pending() {
+fn the_unbound_time_stops_when_a_pending_pod_is_bound() {
     let pod = TrackedPod::new();
     pod.update(0, "Pending", &[]);
     pod.update(10, "Pending", &["PodScheduled"]);
@@ -309,7 +308,7 @@ fn the_time_without_a_node_stands_still_while_a_bound_pod_is_pending() {
 
 // spec 04 #34
 #[test]
-fn the_first_time_that_a_pod_was_found_a_place_counts() {
+fn the_first_decision_that_places_a_pod_counts() {
     let pod = TrackedPod::new();
     pod.update(0, "Pending", &[]);
     pod.decide(10, true);
@@ -319,12 +318,12 @@ fn the_first_time_that_a_pod_was_found_a_place_counts() {
     assert_eq!(pod.gauge(31, "provisioning_unbound"), None);
     pod.update(40, "Pending", &["PodScheduled"]);
     pod.decide(50, true);
-    assert_eq!(pod.gauge(51, "provisioning_unbound"), None, "it has a node already");
+    assert_eq!(pod.gauge(51, "provisioning_unbound"), None, "the pod is bound already");
 }
 
 // spec 07 #47
 #[test]
-fn a_claim_says_whether_its_pools_wishes_were_lowered() {
+fn the_created_metric_shows_whether_min_values_were_relaxed() {
     let metrics = Metrics::new();
     let relaxed = json!({"metadata": {"name": "a", "labels": {"karpenter.sh/nodepool": "p"},
         "annotations": {"karpenter.sh/nodeclaim-min-values-relaxed": "true"}},
@@ -337,7 +336,7 @@ fn a_claim_says_whether_its_pools_wishes_were_lowered() {
 
 // spec 07 #48
 #[test]
-fn time_outs_are_there_from_the_start() {
+fn consolidation_timeouts_have_series_from_the_start() {
     let text = Metrics::new().text(noon());
     for kind in ["multi", "single"] {
         let line =

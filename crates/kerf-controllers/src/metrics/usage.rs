@@ -1,5 +1,6 @@
-//! What the pods on each node ask for and may use, added up when somebody asks (spec 04 §13.1): a cluster of 100,000 pods costs nothing
-//! between two questions, and no sum can fall out of step with the pods.
+//! Sums of the requests and limits of the pods on each node, computed when `/metrics` is requested
+//! (spec 04 §13.1). A cluster of 100,000 pods costs nothing between two requests, and no sum can
+//! differ from the pods.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,7 +12,7 @@ use kerf_engine::{pod_limits, pod_requests};
 /// Amounts by resource.
 pub(super) type Sums = BTreeMap<Str, Quantity>;
 
-/// What runs on a node.
+/// The requests and limits of the pods on a node.
 #[derive(Debug, Default)]
 pub(super) struct Usage {
     pub(super) requests: Sums,
@@ -20,10 +21,10 @@ pub(super) struct Usage {
     pub(super) daemon_limits: Sums,
 }
 
-/// A gauge of nodes: its name, what it says, and which sums it shows.
+/// A gauge of nodes: name, help text, and the function that selects its sums.
 pub(super) type UsageGauge = (&'static str, &'static str, fn(&Usage) -> &Sums);
 
-/// All of them.
+/// All gauges of node usage.
 pub(super) const USAGE_GAUGES: [UsageGauge; 4] = [
     ("karpenter_nodes_total_pod_requests", "The resources requested by pods bound to nodes.", |u| &u.requests),
     ("karpenter_nodes_total_pod_limits", "The resources specified by pod limits of pods on nodes.", |u| &u.limits),
@@ -35,7 +36,7 @@ pub(super) const USAGE_GAUGES: [UsageGauge; 4] = [
     }),
 ];
 
-/// The usage of each node that has pods; pods that have ended use nothing.
+/// Returns the usage of each node that has pods. Terminal pods count nothing.
 pub(super) fn by_node(pods: &[Arc<Pod>]) -> BTreeMap<&Str, Usage> {
     let mut all: BTreeMap<&Str, Usage> = BTreeMap::new();
     for pod in pods.iter().filter(|pod| !pod.is_terminal()) {
@@ -52,14 +53,12 @@ pub(super) fn by_node(pods: &[Arc<Pod>]) -> BTreeMap<&Str, Usage> {
     all
 }
 
-/// Adds sums to sums.
 pub(super) fn merge(sums: &mut Sums, more: &Sums) {
     for (name, amount) in more {
         *sums.entry(name.clone()).or_default() += *amount;
     }
 }
 
-/// Adds amounts to sums.
 pub(super) fn add(sums: &mut Sums, amounts: &ResourceList) {
     for (name, amount) in amounts.iter() {
         *sums.entry(name.clone()).or_default() += amount;

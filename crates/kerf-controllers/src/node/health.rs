@@ -1,8 +1,10 @@
-//! `node.health`, only with the feature gate `NodeRepair`: ends nodes that their provider's policies call broken (spec 03 §12.3).
-//! It acts on every node of ours whose conditions change, and at the instant at which a bad one has been put up with for long enough.
+//! `node.health`: deletes unhealthy nodes, as defined by the provider's repair policies (spec 03
+//! §12.3). It runs only with the feature gate `NodeRepair`.
+//! It reconciles a managed node when its conditions change, and again when the policy's toleration
+//! of an unhealthy condition ends.
 //!
-//! A broken node cannot drain, so nothing is waited for: its claim's termination time is now. If many nodes are broken at once, it is
-//! not the nodes that are, and none is touched.
+//! An unhealthy node cannot be drained, so its NodeClaim's termination timestamp is set to now. If
+//! many nodes are unhealthy at once, the cause lies outside the nodes and none is deleted.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,20 +26,21 @@ use crate::events;
 use crate::logs::reference;
 use crate::nodeclaim::delete_disrupted;
 
-/// How many of a hundred nodes may be broken for one to be repaired; a part of a node counts as one.
+/// A node is repaired only if at most this percentage of nodes is unhealthy. The allowed number of
+/// nodes is rounded up.
 const UNHEALTHY_PERCENT_MAX: usize = 20;
-/// When it is looked again after too many were.
+/// Delay until the next check when too many nodes were unhealthy.
 const REPAIR_BLOCKED_RETRY_DELAY: Duration = Duration::from_mins(5);
 
-/// The controller.
+/// The controller. Its keys are names of Nodes.
 pub(crate) struct NodeHealth {
     ctx: Context,
 }
 
-/// What a policy says of a node.
+/// A repair policy whose condition a node has.
 struct DueRepair {
     policy: RepairPolicy,
-    /// When it has been put up with for long enough.
+    /// The time at which the policy's toleration of the condition ends.
     due: Timestamp,
 }
 
@@ -46,22 +49,22 @@ impl NodeHealth {
         Self { ctx }
     }
 
-    /// Whether there is anything to do at all.
+    /// Returns true if the feature gate is on and the provider has repair policies.
     pub(crate) fn is_enabled(&self) -> bool {
         self.ctx.settings.node_repair && !self.ctx.cloud.repair_policies().is_empty()
     }
 
     async fn repair(&self, claim: &Arc<TrackedClaim>, policy: RepairPolicy) -> Result<ReconcileAction, Interrupted> {
         let now = self.ctx.now();
-        let written = claim.engine_claim.annotations.get(NODECLAIM_TERMINATION_TIMESTAMP);
-        let is_over = written.and_then(|text| text.parse::<Timestamp>().ok()).is_some_and(|end| end <= now);
-        if !is_over {
+        let annotation = claim.engine_claim.annotations.get(NODECLAIM_TERMINATION_TIMESTAMP);
+        let is_past = annotation.and_then(|text| text.parse::<Timestamp>().ok()).is_some_and(|end| end <= now);
+        if !is_past {
             let end = Timestamp::from_second(now.as_second()).unwrap_or(now).to_string();
-            let mut ending = claim.object.clone();
-            let annotations = ending.metadata.annotations.get_or_insert_default();
+            let mut annotated = claim.object.clone();
+            let annotations = annotated.metadata.annotations.get_or_insert_default();
             annotations.insert(NODECLAIM_TERMINATION_TIMESTAMP.to_owned(), end.clone());
             let write = MergePatch { target: PatchTarget::Object, lock: OptimisticLock::None };
-            let stored = actions::claim::update(&self.ctx, write, &claim.object, &ending).await;
+            let stored = actions::claim::update(&self.ctx, write, &claim.object, &annotated).await;
             api_result("annotating nodeclaim", stored)?;
             info!("karpenter.sh/nodeclaim-termination-timestamp" = end, "annotated nodeclaim");
         }
@@ -79,9 +82,9 @@ impl NodeHealth {
         } else {
             "more then 20% nodes are unhealthy in the cluster"
         };
-        let about = [events::node_reference(node), events::claim_reference(&claim.object)];
-        for about in about.into_iter().chain(pool.as_deref().map(events::pool_reference)) {
-            self.ctx.publish(events::node_repair_blocked(about, message));
+        let references = [events::node_reference(node), events::claim_reference(&claim.object)];
+        for reference in references.into_iter().chain(pool.as_deref().map(events::pool_reference)) {
+            self.ctx.publish(events::node_repair_blocked(reference, message));
         }
     }
 }
@@ -99,45 +102,48 @@ impl Reconcile for NodeHealth {
             return Ok(ReconcileAction::Done);
         }
         let policies = self.ctx.cloud.repair_policies();
-        let Some(broken) = first_due_repair(policies, &node) else { return Ok(ReconcileAction::Done) };
+        let Some(repair) = first_due_repair(policies, &node) else { return Ok(ReconcileAction::Done) };
         let now = self.ctx.now();
-        if now < broken.due {
+        if now < repair.due {
             return Ok(ReconcileAction::RequeueAfter(
-                Duration::try_from(broken.due.duration_since(now)).unwrap_or_default(),
+                Duration::try_from(repair.due.duration_since(now)).unwrap_or_default(),
             ));
         }
         if has_too_many_unhealthy_nodes(&self.ctx.cluster.lock(), policies, claim.pool()) {
             self.publish_repair_blocked(&node, &claim);
             return Ok(ReconcileAction::RequeueAfter(REPAIR_BLOCKED_RETRY_DELAY));
         }
-        Interrupted::into_result(self.repair(&claim, broken.policy).await)
+        Interrupted::into_result(self.repair(&claim, repair.policy).await)
     }
 }
 
-/// The policy that has to be acted upon first; of several at the same instant the first in the provider's order.
+/// Returns the policy whose toleration ends first; of several that end at one time, the first in
+/// the provider's order. Returns `None` if no policy matches the node.
 fn first_due_repair(policies: &[RepairPolicy], node: &Node) -> Option<DueRepair> {
-    let broken = policies.iter().filter_map(|policy| {
+    let repairs = policies.iter().filter_map(|policy| {
         let since = unhealthy_since(*policy, node)?;
         Some(DueRepair { policy: *policy, due: since.checked_add(policy.toleration).unwrap_or(Timestamp::MAX) })
     });
-    broken.min_by_key(|broken| broken.due)
+    repairs.min_by_key(|repair| repair.due)
 }
 
-/// Since when a node is what a policy calls broken. A condition that does not say since when has always been so.
+/// Returns the time since which a node has the condition of a policy, `None` if it does not have
+/// it. A condition without a transition time counts as having been there always.
 fn unhealthy_since(policy: RepairPolicy, node: &Node) -> Option<Timestamp> {
     let mut conditions = node.status.conditions.iter();
-    let bad = conditions.find(|c| c.condition_type == policy.condition && c.status == policy.status)?;
-    Some(bad.last_transition_time.unwrap_or(Timestamp::UNIX_EPOCH))
+    let condition = conditions.find(|c| c.condition_type == policy.condition && c.status == policy.status)?;
+    Some(condition.last_transition_time.unwrap_or(Timestamp::UNIX_EPOCH))
 }
 
-/// Whether so many nodes are broken that the cause must lie elsewhere: of those of the pool, or of all without one.
+/// Returns true if more than [`UNHEALTHY_PERCENT_MAX`] of the nodes are unhealthy: of the nodes of
+/// the pool, or of all nodes if the claim has no pool. The cause then lies outside the nodes.
 fn has_too_many_unhealthy_nodes(cluster: &Cluster, policies: &[RepairPolicy], pool: Option<&str>) -> bool {
     let is_counted = |node: &&Arc<Node>| pool.is_none_or(|pool| node.metadata.labels.has_value(labels::NODEPOOL, pool));
-    let is_broken = |node: &Arc<Node>| policies.iter().any(|policy| unhealthy_since(*policy, node).is_some());
-    let (mut all, mut broken) = (0_usize, 0);
+    let is_unhealthy = |node: &Arc<Node>| policies.iter().any(|policy| unhealthy_since(*policy, node).is_some());
+    let (mut total, mut unhealthy) = (0_usize, 0);
     for node in cluster.all::<Node>().values().filter(is_counted) {
-        all += 1;
-        broken += usize::from(is_broken(node));
+        total += 1;
+        unhealthy += usize::from(is_unhealthy(node));
     }
-    broken > (all * UNHEALTHY_PERCENT_MAX).div_ceil(100)
+    unhealthy > (total * UNHEALTHY_PERCENT_MAX).div_ceil(100)
 }

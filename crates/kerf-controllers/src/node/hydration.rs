@@ -1,4 +1,5 @@
-//! `node.hydration`: gives nodes of older releases the label that names their node class (spec 04 §6.3).
+//! `node.hydration`: adds the label that names the node class to nodes that an older release
+//! created without it (spec 04 §6.3).
 
 use kerf_api::labels::node_class_key;
 use kerf_api::slim::{Node, Str};
@@ -9,7 +10,7 @@ use crate::context::Context;
 use crate::controllers::Reconcile;
 use crate::error::{Error, REQUEUE_AFTER_CONFLICT};
 
-/// The controller.
+/// The controller. Its keys are names of Nodes.
 pub(crate) struct NodeHydration {
     ctx: Context,
 }
@@ -19,7 +20,8 @@ impl NodeHydration {
         Self { ctx }
     }
 
-    /// The label that the node should have and does not, if exactly one claim of ours stands behind it.
+    /// Returns key and value of the node class label if the node lacks it. Returns `None` unless
+    /// exactly one managed claim belongs to the node.
     fn missing_label(&self, name: &str) -> Option<(String, String)> {
         let cluster = self.ctx.cluster.lock();
         let node = cluster.get::<Node>(name)?;
@@ -27,8 +29,8 @@ impl NodeHydration {
         let claim = claims.next().filter(|claim| self.ctx.manages_claim(claim))?;
         let class = &claim.object.spec.node_class_ref;
         let key = node_class_key(&class.group, &class.kind);
-        let is_there = node.metadata.labels.has_value(&key, &class.name);
-        (claims.next().is_none() && !is_there).then(|| (key, class.name.clone()))
+        let has_label = node.metadata.labels.has_value(&key, &class.name);
+        (claims.next().is_none() && !has_label).then(|| (key, class.name.clone()))
     }
 }
 

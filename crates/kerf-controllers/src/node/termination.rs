@@ -1,5 +1,7 @@
-//! `node.termination`: a Node that is being deleted is tainted, drained, parted from its volumes and its machine, and only then let go
-//! (spec 04 §7). It acts on managed Nodes that carry our finalizer; everything it needs to know between two looks is in the API.
+//! `node.termination`: takes a deleting Node through its termination (spec 04 §7): taint, drain,
+//! wait for volume detachment, terminate the instance, remove the finalizer.
+//! It acts on managed Nodes that carry Karpenter's termination finalizer. Between two reconciles
+//! all progress is in the API, so a restart loses nothing.
 
 mod drain;
 mod eviction;
@@ -13,7 +15,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use kerf_api::annotations::NODECLAIM_TERMINATION_TIMESTAMP;
-use kerf_api::conditions::{ConditionSet, ObjectFacts, dependents};
+use kerf_api::conditions::{ConditionSet, DRAINED, INSTANCE_TERMINATING, ObjectFacts, VOLUMES_DETACHED, dependents};
 use kerf_api::finalizers::TERMINATION;
 use kerf_api::slim::{Node, Str, TaintEffect};
 use kerf_api::{labels, taints};
@@ -32,39 +34,36 @@ use crate::error::{Error, Interrupted, REQUEUE_AFTER_CONFLICT, api_result};
 use crate::events;
 use crate::logs::reference;
 
-/// How often a node that waits for something is looked at.
+/// Delay between two checks of a node that waits for pods or volumes.
 const NODE_POLL_INTERVAL: Duration = Duration::from_secs(1);
-/// How often a machine that is being terminated is looked at.
+/// Delay between two checks of an instance that is being terminated.
 const INSTANCE_POLL_INTERVAL: Duration = Duration::from_secs(5);
-/// Set at termination, so that load balancers stop sending before pods go.
+/// Label that makes load balancers stop sending traffic. It is set before the pods are evicted.
 const EXCLUDE_BALANCERS: &str = "node.kubernetes.io/exclude-from-external-load-balancers";
 const EXCLUDED_BY: &str = "karpenter";
 
-const DRAINED: &str = "Drained";
-const VOLUMES_DETACHED: &str = "VolumesDetached";
-const INSTANCE_TERMINATING: &str = "InstanceTerminating";
-
-/// The controller.
+/// The controller. Its keys are names of Nodes.
 pub(crate) struct NodeTermination {
     ctx: Context,
     evictions: Arc<EvictionQueue>,
-    /// Nodes whose finalizer we have removed and that the watch still shows, by uid: they are counted once.
+    /// Uids of nodes whose finalizer is removed and which the watch still shows. Without them the
+    /// metrics would count a node twice.
     finalized_nodes: Mutex<BTreeSet<Str>>,
 }
 
-/// A node on its way out, with all that one look at it needs.
+/// A deleting node with everything that one reconcile needs.
 struct TerminatingNode {
     node: Arc<Node>,
-    /// Its claim; none if there is none, or more than one.
+    /// The node's NodeClaim. `None` if there is none or more than one.
     claim: Option<Arc<TrackedClaim>>,
-    /// When draining ends, whatever is still on the node.
+    /// The time at which draining ends, whatever pods are left. `None` if the claim sets no limit.
     deadline: Option<Timestamp>,
-    /// The claim's conditions, as this look leaves them.
+    /// The claim's conditions as changed by this reconcile. `None` without a claim.
     conditions: Option<ConditionSet>,
     now: Timestamp,
 }
 
-/// Whether a step is over.
+/// Result of one step of the termination.
 enum TerminationStep {
     Complete,
     Requeue(ReconcileAction),
@@ -87,27 +86,29 @@ impl NodeTermination {
         if self.is_instance_gone(&node).await? {
             return self.remove_finalizer(&node, claim.as_deref()).await;
         }
-        // The deletion above is in the index now, and with it what else has come in meanwhile.
+        // Read again: the cluster state now contains the deletion above and other changes that
+        // arrived during the requests.
         let Some((node, claim)) = self.find_terminating(name) else { return Ok(ReconcileAction::Done) };
-        let mut leaving = self.terminating_node(node, claim)?;
-        self.taint(&leaving).await?;
-        let outcome = self.run_steps(&mut leaving).await;
-        self.write_conditions(&leaving).await?;
+        let mut terminating = self.terminating_node(node, claim)?;
+        self.taint(&terminating).await?;
+        let outcome = self.run_steps(&mut terminating).await;
+        self.write_conditions(&terminating).await?;
         match outcome? {
             TerminationStep::Requeue(next) => Ok(next),
-            TerminationStep::Complete => self.remove_finalizer(&leaving.node, leaving.claim.as_deref()).await,
+            TerminationStep::Complete => self.remove_finalizer(&terminating.node, terminating.claim.as_deref()).await,
         }
     }
 
-    /// The node, if it is ours to terminate, and its claim.
+    /// Returns the node and its claim. Returns `None` if the node is not deleting, not managed, has
+    /// no termination finalizer or is already finalized.
     fn find_terminating(&self, name: &str) -> Option<(Arc<Node>, Option<Arc<TrackedClaim>>)> {
         let cluster = self.ctx.cluster.lock();
         let node = cluster.get::<Node>(name).filter(|node| node.metadata.is_terminating())?;
         let metadata = &node.metadata;
         let is_managed =
             self.ctx.cloud.node_classes().iter().any(|kind| metadata.labels.get(&kind.label_key()).is_some());
-        let is_ours = is_managed && metadata.finalizers.iter().any(|finalizer| finalizer == TERMINATION);
-        if !is_ours || self.finalized_nodes().contains(&metadata.uid) {
+        let is_handled = is_managed && metadata.finalizers.iter().any(|finalizer| finalizer == TERMINATION);
+        if !is_handled || self.finalized_nodes().contains(&metadata.uid) {
             return None;
         }
         let mut claims = cluster.claims_of(&node.spec.provider_id);
@@ -135,7 +136,8 @@ impl NodeTermination {
         Ok(TerminatingNode { node, claim, deadline, conditions, now: self.ctx.now() })
     }
 
-    /// A kubelet that answers proves its machine; of others the provider is asked (spec 04 §7.3).
+    /// Returns true if the node's instance no longer exists. A node that is Ready has an instance;
+    /// for all others this asks the provider (spec 04 §7.3).
     async fn is_instance_gone(&self, node: &Node) -> Result<bool, Error> {
         let is_ready = node.status.conditions.iter().any(|c| c.condition_type == "Ready" && c.status == "True");
         if is_ready {
@@ -148,9 +150,10 @@ impl NodeTermination {
         }
     }
 
-    /// No pod comes any more, and no traffic from outside (spec 04 §7.4).
-    async fn taint(&self, leaving: &TerminatingNode) -> Result<(), Interrupted> {
-        let node = &leaving.node;
+    /// Sets the disrupted taint, which keeps new pods off the node, and the label that stops
+    /// external traffic (spec 04 §7.4).
+    async fn taint(&self, terminating: &TerminatingNode) -> Result<(), Interrupted> {
+        let node = &terminating.node;
         let is_tainted =
             node.spec.taints.iter().any(|t| t.key == taints::DISRUPTED && t.effect == TaintEffect::NoSchedule);
         if is_tainted && node.metadata.labels.has_value(EXCLUDE_BALANCERS, EXCLUDED_BY) {
@@ -174,7 +177,7 @@ impl NodeTermination {
         }
         api_result("tainting node", actions::node::update(&self.ctx, &before, &after).await)?;
         info!(
-            NodeClaim = %reference(leaving.claim.as_deref().map_or("", |claim| claim.name())),
+            NodeClaim = %reference(terminating.claim.as_deref().map_or("", |claim| claim.name())),
             "taint.Key" = taints::DISRUPTED,
             "taint.Value" = "",
             "taint.Effect" = "NoSchedule",
@@ -183,19 +186,20 @@ impl NodeTermination {
         Ok(())
     }
 
-    /// Pods, then volumes, then the machine; the first that is not done yet is where it stops.
-    async fn run_steps(&self, leaving: &mut TerminatingNode) -> Result<TerminationStep, Error> {
-        if let TerminationStep::Requeue(next) = self.drain(leaving) {
+    /// Runs the steps in order: pods, volumes, instance. Stops at the first step that is not
+    /// complete.
+    async fn run_steps(&self, terminating: &mut TerminatingNode) -> Result<TerminationStep, Error> {
+        if let TerminationStep::Requeue(next) = self.drain(terminating) {
             return Ok(TerminationStep::Requeue(next));
         }
-        if let TerminationStep::Requeue(next) = self.await_volume_detachment(leaving) {
+        if let TerminationStep::Requeue(next) = self.await_volume_detachment(terminating) {
             return Ok(TerminationStep::Requeue(next));
         }
-        self.terminate_instance(leaving).await
+        self.terminate_instance(terminating).await
     }
 
-    async fn terminate_instance(&self, leaving: &mut TerminatingNode) -> Result<TerminationStep, Error> {
-        let Some(claim) = &leaving.claim else { return Ok(TerminationStep::Complete) };
+    async fn terminate_instance(&self, terminating: &mut TerminatingNode) -> Result<TerminationStep, Error> {
+        let Some(claim) = &terminating.claim else { return Ok(TerminationStep::Complete) };
         let is_gone = match self.ctx.cloud.delete(&claim.engine_claim.provider_id).await {
             Ok(()) => false,
             Err(InstanceError::NotFound(_)) => true,
@@ -203,8 +207,8 @@ impl NodeTermination {
                 return Err(Error::Cloud { doing: "terminating cloudprovider instance", cause: Box::new(cause) });
             }
         };
-        if let Some(conditions) = &mut leaving.conditions {
-            conditions.set_true(INSTANCE_TERMINATING, leaving.now);
+        if let Some(conditions) = &mut terminating.conditions {
+            conditions.set_true(INSTANCE_TERMINATING, terminating.now);
         }
         Ok(if is_gone {
             TerminationStep::Complete
@@ -213,9 +217,9 @@ impl NodeTermination {
         })
     }
 
-    /// Stores what this look made of the claim's conditions.
-    async fn write_conditions(&self, leaving: &TerminatingNode) -> Result<(), Interrupted> {
-        let (Some(claim), Some(conditions)) = (&leaving.claim, &leaving.conditions) else { return Ok(()) };
+    /// Writes the claim's conditions as changed by this reconcile.
+    async fn write_conditions(&self, terminating: &TerminatingNode) -> Result<(), Interrupted> {
+        let (Some(claim), Some(conditions)) = (&terminating.claim, &terminating.conditions) else { return Ok(()) };
         let was_drained = claim.is_condition_true(DRAINED);
         let mut after = claim.object.clone();
         after.status.get_or_insert_default().conditions = conditions.conditions().to_vec();
@@ -225,12 +229,12 @@ impl NodeTermination {
             Err(cause) => return Err(Error::Api { doing: "patching nodeclaim status", cause }.into()),
         }
         if !was_drained && conditions.is_true(DRAINED) {
-            self.ctx.metrics.nodes_drained.inc(&[pool_of(&leaving.node)]);
+            self.ctx.metrics.nodes_drained.inc(&[pool_of(&terminating.node)]);
         }
         Ok(())
     }
 
-    /// Lets the node go (spec 04 §7.9).
+    /// Removes the finalizer, which lets the API server delete the node (spec 04 §7.9).
     async fn remove_finalizer(
         &self,
         node: &Node,
@@ -254,7 +258,7 @@ impl NodeTermination {
         Ok(ReconcileAction::Done)
     }
 
-    /// The node is out of the index: nothing about it needs to be remembered.
+    /// Forgets a node that the watch no longer shows.
     pub(crate) fn forget(&self, node: &Node) {
         self.finalized_nodes().remove(&node.metadata.uid);
     }

@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use kerf_api::conditions::{ConditionSet, ObjectFacts, dependents};
+use kerf_api::conditions::{CONSISTENT_STATE_FOUND, ConditionSet, INITIALIZED, ObjectFacts, REGISTERED, dependents};
 use kerf_api::quantity::Quantity;
 use kerf_api::slim::{Node, Str};
 use kerf_runtime::{MergePatch, ReconcileAction};
@@ -23,7 +23,6 @@ use crate::events;
 const CONSISTENCY_CHECK_INTERVAL: Duration = Duration::from_mins(10);
 /// Least share of the promised capacity that the node must have, in tenths.
 const CAPACITY_TENTHS_MIN: i128 = 9;
-const CONSISTENT_STATE_FOUND: &str = "ConsistentStateFound";
 
 pub(crate) struct Consistency {
     ctx: Context,
@@ -99,7 +98,7 @@ impl Reconcile for Consistency {
             let first = nodes.next().cloned();
             // An unregistered node is skipped: there is nothing to compare yet, and a write would
             // make the write of registration fail with a conflict.
-            first.filter(|_| nodes.next().is_none() && claim.is_condition_true("Registered"))
+            first.filter(|_| nodes.next().is_none() && claim.is_condition_true(REGISTERED))
         };
         let Some(node) = node else { return Ok(ReconcileAction::Done) };
         let issues = shape_issues(&claim, &node);
@@ -113,7 +112,7 @@ impl Reconcile for Consistency {
 
 /// Returns the resources of which the node has less than nine tenths of what was promised.
 fn shape_issues(claim: &TrackedClaim, node: &Node) -> Vec<String> {
-    if claim.is_terminating() || !claim.is_condition_true("Initialized") {
+    if claim.is_terminating() || !claim.is_condition_true(INITIALIZED) {
         return Vec::new();
     }
     let requests = claim.object.spec.resources.as_ref().and_then(|resources| resources.requests.as_ref());

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use kerf_api::annotations::{NODEPOOL_HASH, NODEPOOL_HASH_VERSION};
-use kerf_api::conditions::{ConditionSet, ObjectFacts, dependents};
+use kerf_api::conditions::{CONSOLIDATABLE, ConditionSet, DRIFTED, INITIALIZED, LAUNCHED, ObjectFacts, dependents};
 use kerf_api::nodepool::NodePool;
 use kerf_api::slim::Str;
 use kerf_cloud::InstanceError;
@@ -25,11 +25,6 @@ use crate::actions;
 use crate::context::Context;
 use crate::controllers::Reconcile;
 use crate::error::{Error, Interrupted, api_result};
-
-const LAUNCHED: &str = "Launched";
-const INITIALIZED: &str = "Initialized";
-const DRIFTED: &str = "Drifted";
-const CONSOLIDATABLE: &str = "Consolidatable";
 
 /// Interval between two drift checks without any event.
 const DRIFT_CHECK_INTERVAL: Duration = Duration::from_mins(5);

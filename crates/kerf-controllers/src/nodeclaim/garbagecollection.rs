@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::join_all;
+use kerf_api::conditions::REGISTERED;
 use kerf_api::slim::Str;
 use kerf_cloud::{Instance, InstanceError};
 use kerf_runtime::ReconcileAction;
@@ -46,7 +47,7 @@ impl GarbageCollection {
             let all = cluster.all::<TrackedClaim>().values();
             all.filter(|claim| {
                 self.ctx.manages_claim(claim)
-                    && claim.is_condition_true("Registered")
+                    && claim.is_condition_true(REGISTERED)
                     && !claim.is_terminating()
                     && !running_ids.contains(claim.engine_claim.provider_id.as_str())
                     && !has_ready_node(&cluster, claim)

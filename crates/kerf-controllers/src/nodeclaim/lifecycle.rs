@@ -16,7 +16,10 @@ mod registration;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kerf_api::conditions::{Condition, ConditionSet, ConditionStatus, ObjectFacts, dependents};
+use kerf_api::conditions::{
+    Condition, ConditionSet, ConditionStatus, INITIALIZED, INSTANCE_TERMINATING, LAUNCHED, ObjectFacts, REGISTERED,
+    dependents,
+};
 use kerf_api::finalizers::TERMINATION;
 use kerf_api::nodeclaim::NodeClaim;
 use kerf_api::slim::Str;
@@ -34,16 +37,8 @@ use crate::logs::reference;
 pub(crate) use health::RegistrationHealth;
 use launch::LaunchCache;
 
-/// Condition: the instance has been launched.
-const LAUNCHED: &str = "Launched";
-/// Condition: the instance's node has joined the cluster.
-const REGISTERED: &str = "Registered";
-/// Condition: the node is ready and has all requested resources.
-const INITIALIZED: &str = "Initialized";
 /// Time after registration before the reasons for a missing initialization are written.
 const STARTUP_REASONS_DELAY: Duration = Duration::from_secs(3);
-/// Condition: the instance is being terminated.
-const INSTANCE_TERMINATING: &str = "InstanceTerminating";
 
 pub(crate) struct Lifecycle {
     ctx: Context,

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kerf_api::conditions::INITIALIZED;
 use kerf_api::slim::{Node, Pod, Str};
 use kerf_runtime::{MergePatch, OptimisticLock, PatchTarget, ReconcileAction};
 use kerf_state::{ObjectChange, TrackedClaim};
@@ -54,7 +55,7 @@ impl PodEvents {
         let Some(node) = cluster.get::<Node>(node) else { return true };
         let Some(claim) = cluster.claims_of(&node.spec.provider_id).next() else { return true };
         let Some(status) = &claim.object.status else { return true };
-        let initialized = status.conditions.iter().find(|c| c.condition_type == "Initialized");
+        let initialized = status.conditions.iter().find(|c| c.condition_type == INITIALIZED);
         let last_event = status.last_pod_event_time.as_ref().map(|time| time.0).or_else(|| {
             initialized
                 .filter(|c| c.status == kerf_api::conditions::ConditionStatus::True)

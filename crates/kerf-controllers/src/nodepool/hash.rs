@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use kerf_api::annotations::{NODEPOOL_HASH, NODEPOOL_HASH_VERSION};
+use kerf_api::conditions::DRIFTED;
 use kerf_api::hash::{self, Migration, migration, nodepool_hash};
 use kerf_api::nodeclaim::NodeClaim;
 use kerf_api::nodepool::NodePool;
@@ -70,7 +71,7 @@ impl Reconcile for NodePoolHash {
 fn migrated(claim: &NodeClaim, hash: &str) -> NodeClaim {
     let version = claim.metadata.annotations.as_ref().and_then(|all| all.get(NODEPOOL_HASH_VERSION));
     let conditions = claim.status.as_ref().map_or(&[][..], |status| &status.conditions);
-    let has_drifted = conditions.iter().any(|condition| condition.condition_type == "Drifted");
+    let has_drifted = conditions.iter().any(|condition| condition.condition_type == DRIFTED);
     let mut migrated = claim.clone();
     let annotations = migrated.metadata.annotations.get_or_insert_default();
     match migration(version.map(String::as_str), has_drifted, hash::NODEPOOL_HASH_VERSION) {

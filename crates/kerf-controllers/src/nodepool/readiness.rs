@@ -1,7 +1,7 @@
 //! `nodepool.readiness`: sets a NodePool's condition `NodeClassReady` (spec 04 §8.3). Only
 //! NodePools that are ready get nodes for pods.
 
-use kerf_api::conditions::{ConditionStatus, READY};
+use kerf_api::conditions::{ConditionStatus, NODE_CLASS_READY, READY};
 use kerf_api::slim::Str;
 use kerf_runtime::ReconcileAction;
 use kerf_state::NodeClass;
@@ -9,9 +9,6 @@ use kerf_state::NodeClass;
 use crate::context::Context;
 use crate::controllers::Reconcile;
 use crate::error::{Error, Interrupted};
-
-/// Type of the condition that this controller sets.
-const NODE_CLASS_READY: &str = "NodeClassReady";
 
 pub(crate) struct Readiness {
     ctx: Context,

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
+use kerf_api::conditions::VALIDATION_SUCCEEDED;
 use kerf_api::nodepool::NodePool;
 use kerf_api::requirement::RequirementWithMinValues;
 use kerf_api::slim::Str;
@@ -15,9 +16,6 @@ use crate::context::Context;
 use crate::controllers::Reconcile;
 use crate::error::{Error, Interrupted};
 use crate::logs::json;
-
-/// Type of the condition that this controller sets.
-const VALIDATION_SUCCEEDED: &str = "ValidationSucceeded";
 
 pub(crate) struct Validation {
     ctx: Context,

@@ -1,5 +1,5 @@
-//! What is served over HTTP: metrics on one port, liveness and readiness on another (spec 07 §3 and §4). Readiness does not depend on
-//! leadership: a standby is ready.
+//! HTTP endpoints: metrics on one port, liveness and readiness on another (spec 07 §3 and §4).
+//! Readiness does not depend on leadership: a standby is ready.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -20,12 +20,12 @@ use super::{ProcessSettings, RunError};
 use crate::context::Context;
 use crate::disruption::DecisionHistory;
 
-/// The text form that Prometheus reads.
+/// Content type of Prometheus' text format.
 const METRICS_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
-/// The kinds without which nothing works.
+/// Kinds whose CRDs must be installed.
 const REQUIRED_KINDS: [&str; 2] = ["NodePool", "NodeClaim"];
 
-/// Opens the ports that the settings name, and serves for as long as `tasks` lives.
+/// Opens the ports of the settings. The endpoints are served until `tasks` is dropped.
 pub(super) async fn start(
     ctx: &Context,
     history: Arc<DecisionHistory>,
@@ -53,12 +53,12 @@ pub(super) async fn start(
     Ok(())
 }
 
-/// What readiness depends on.
+/// Results of the readiness checks.
 #[derive(Clone, Copy, Debug)]
 struct ReadinessChecks {
-    /// Every list has been told.
+    /// True if every watched kind is listed.
     manager: bool,
-    /// The kinds that are needed are known to the API server.
+    /// True if the API server knows all [`REQUIRED_KINDS`].
     crd: bool,
 }
 
@@ -77,7 +77,7 @@ impl ReadinessChecks {
     }
 }
 
-/// The answer to a probe.
+/// Returns status code and text of the response to a probe.
 fn probe(path: &str, query: &str, checks: ReadinessChecks) -> (u16, String) {
     let mut parts = path.trim_matches('/').splitn(2, '/');
     let checked: Vec<(&str, bool)> = match (parts.next(), parts.next()) {
@@ -92,46 +92,46 @@ fn probe(path: &str, query: &str, checks: ReadinessChecks) -> (u16, String) {
     if checked.is_empty() {
         return (404, "404 page not found\n".to_owned());
     }
-    let is_well = checked.iter().all(|(_, is_well)| *is_well);
+    let is_healthy = checked.iter().all(|(_, is_healthy)| *is_healthy);
     let is_verbose = query.split('&').any(|pair| pair == "verbose" || pair.starts_with("verbose="));
-    if is_well && !is_verbose {
+    if is_healthy && !is_verbose {
         return (200, "ok".to_owned());
     }
-    let line = |(name, is_well): &(&str, bool)| {
-        if *is_well { format!("[+]{name} ok\n") } else { format!("[-]{name} failed: reason withheld\n") }
+    let line = |(name, is_healthy): &(&str, bool)| {
+        if *is_healthy { format!("[+]{name} ok\n") } else { format!("[-]{name} failed: reason withheld\n") }
     };
     let mut text: String = checked.iter().map(line).collect();
     let endpoint = path.trim_matches('/').split('/').next().unwrap_or_default();
     text += endpoint;
-    text += if is_well { " check passed\n" } else { " check failed\n" };
-    (if is_well { 200 } else { 500 }, text)
+    text += if is_healthy { " check passed\n" } else { " check failed\n" };
+    (if is_healthy { 200 } else { 500 }, text)
 }
 
-/// Serves a function of path and query.
+/// Serves HTTP GET requests. `handler` maps path and query to status code, content type and body.
 async fn serve(
     address: SocketAddr,
     tasks: &mut JoinSet<()>,
-    answer: impl Fn(&str, &str) -> (u16, &'static str, String) + Send + Sync + 'static,
+    handler: impl Fn(&str, &str) -> (u16, &'static str, String) + Send + Sync + 'static,
 ) -> Result<(), RunError> {
     let listener =
         TcpListener::bind(address).await.map_err(|cause| RunError::Listen { port: address.port(), cause })?;
-    let answer = Arc::new(answer);
+    let handler = Arc::new(handler);
     tasks.spawn(async move {
         let mut connections = JoinSet::new();
         loop {
-            // What cannot be accepted now (too many open files) may be later.
+            // An accept error, such as too many open files, may be temporary.
             let Ok((stream, _)) = listener.accept().await else {
                 tokio::time::sleep(std::time::Duration::from_millis(100)).await;
                 continue;
             };
             while connections.try_join_next().is_some() {}
-            let answer = answer.clone();
+            let handler = handler.clone();
             connections.spawn(async move {
                 let service = service_fn(move |request: Request<Incoming>| {
-                    let response = respond(&request, answer.as_ref());
+                    let response = respond(&request, handler.as_ref());
                     async move { Ok::<_, Infallible>(response) }
                 });
-                // A client that goes away in the middle has itself to blame.
+                // A client that closes the connection early is not an error.
                 let _ = auto::Builder::new(TokioExecutor::new()).serve_connection(TokioIo::new(stream), service).await;
             });
         }
@@ -141,13 +141,13 @@ async fn serve(
 
 fn respond(
     request: &Request<Incoming>,
-    answer: &(impl Fn(&str, &str) -> (u16, &'static str, String) + ?Sized),
+    handler: &(impl Fn(&str, &str) -> (u16, &'static str, String) + ?Sized),
 ) -> Response<Full<Bytes>> {
-    let (code, media, text) = match *request.method() {
-        Method::GET | Method::HEAD => answer(request.uri().path(), request.uri().query().unwrap_or_default()),
+    let (code, content_type, text) = match *request.method() {
+        Method::GET | Method::HEAD => handler(request.uri().path(), request.uri().query().unwrap_or_default()),
         _ => (405, "text/plain", "method not allowed\n".to_owned()),
     };
-    let response = Response::builder().status(code).header("content-type", media).body(Full::from(text));
+    let response = Response::builder().status(code).header("content-type", content_type).body(Full::from(text));
     response.unwrap_or_else(|_| Response::new(Full::default()))
 }
 
@@ -172,7 +172,7 @@ mod tests {
         assert!(probe("/readyz", "verbose", ready).1.contains("[+]manager ok"));
     }
 
-    // spec 07 #20: profiling is not served at all.
+    // spec 07 #20: profiling is not served.
     #[test]
     fn other_paths_are_not_found() {
         for path in ["/", "/debug/pprof/", "/readyz/nothing", "/healthz/x"] {

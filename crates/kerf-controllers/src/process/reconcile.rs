@@ -1,4 +1,4 @@
-//! One reconcile as operators see it: in its span, timed, counted, and logged if it fails.
+//! Wraps reconciles in a span, times and counts them, and logs failures.
 
 use std::panic::AssertUnwindSafe;
 
@@ -15,16 +15,17 @@ use crate::error::Error;
 use crate::logs::{self, ObjectKind};
 
 tokio::task_local! {
-    /// The controller whose reconcile is running.
+    /// The controller whose reconcile is running in this task.
     static CONTROLLER: &'static str;
 }
 
-/// The controller whose reconcile is running; nobody's is an empty name.
+/// Returns the name of the controller whose reconcile is running; empty outside of a reconcile.
 pub(crate) fn current_controller() -> &'static str {
     CONTROLLER.try_with(|name| *name).unwrap_or_default()
 }
 
-/// The kind that a controller's keys name; none for a singleton.
+/// Returns the kind that a controller's keys name. Returns `None` for controllers with a single
+/// key.
 pub(crate) fn kind_of(controller: &str) -> Option<ObjectKind> {
     match controller {
         "nodeclaim.garbagecollection" | "provisioner" | "disruption" => None,
@@ -43,7 +44,8 @@ pub(crate) fn kind_of(controller: &str) -> Option<ObjectKind> {
     }
 }
 
-/// Takes in a piece of news, counted and timed as a reconcile of the controller that does so in Karpenter. It comes in turn and cannot fail.
+/// Runs an event handler, and counts and times it as a reconcile of the controller that does this
+/// work in Karpenter.
 pub(crate) fn instrument_event(ctx: &Context, name: &'static str, work: impl FnOnce()) {
     let started = ctx.clock.elapsed();
     work();
@@ -52,7 +54,8 @@ pub(crate) fn instrument_event(ctx: &Context, name: &'static str, work: impl FnO
     ctx.metrics.reconcile_total.inc(&[name, "success"]);
 }
 
-/// Does the work and says when to come back. What fails, or panics, is logged and comes back with back-off.
+/// Runs a reconcile and returns when to run it again. An error or a panic is logged and retried
+/// with back-off.
 pub(crate) async fn instrument_reconcile(
     ctx: &Context,
     name: &'static str,
@@ -82,9 +85,9 @@ pub(crate) async fn instrument_reconcile(
         Err(panic) => {
             metrics.reconcile_errors.inc(&[name]);
             metrics.reconcile_panics.inc(&[name]);
-            let words = panic.downcast_ref::<&str>().map(ToString::to_string);
-            let words = words.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
-            span.in_scope(|| error!(error = format!("panic: {words} [recovered]"), "Reconciler error"));
+            let message = panic.downcast_ref::<&str>().map(ToString::to_string);
+            let message = message.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
+            span.in_scope(|| error!(error = format!("panic: {message} [recovered]"), "Reconciler error"));
             (ReconcileAction::RequeueWithBackoff, "error")
         }
     };

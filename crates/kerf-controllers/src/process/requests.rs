@@ -1,5 +1,5 @@
-//! A client whose requests are counted and timed (spec 07 §6.7), whoever sends them. It is for the process to make before it hands its client
-//! to anybody, so that nobody's requests are missed and none is counted twice.
+//! A client that counts and times its requests (spec 07 §6.7). The process wraps its client once,
+//! before it passes the client on: then every request is counted, and none twice.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use kube::client::Body;
 
 use crate::metrics::Metrics;
 
-/// The client, measured.
+/// Wraps a client so that its requests are counted and timed in `metrics`.
 pub fn metered_client(client: Client, metrics: Arc<Metrics>, clock: Clock) -> Client {
     let namespace = client.default_namespace().to_owned();
     let service = tower::service_fn(move |request: Request<Body>| {
@@ -18,21 +18,22 @@ pub fn metered_client(client: Client, metrics: Arc<Metrics>, clock: Clock) -> Cl
         async move {
             let (method, uri) = (request.method().clone(), request.uri().clone());
             let started = clock.elapsed();
-            let answer = client.send(request).await;
+            let response = client.send(request).await;
             let took = clock.elapsed().saturating_sub(started).as_secs_f64();
-            let code =
-                answer.as_ref().map_or_else(|_| "<error>".to_owned(), |answer| answer.status().as_str().to_owned());
+            let code = response
+                .as_ref()
+                .map_or_else(|_| "<error>".to_owned(), |response| response.status().as_str().to_owned());
             metrics.client_requests.inc(&[&code, method.as_str()]);
-            let asked = RequestInfo::of(&uri);
-            let labels = [asked.verb(&method), asked.group, asked.version, asked.kind, asked.subresource];
+            let info = RequestInfo::of(&uri);
+            let labels = [info.verb(&method), info.group, info.version, info.kind, info.subresource];
             metrics.client_request_duration.observe(&labels, took);
-            answer
+            response
         }
     });
     Client::new(service, namespace)
 }
 
-/// What a path asks for.
+/// The resource that a request names, parsed from its URL path.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct RequestInfo<'u> {
     group: &'u str,
@@ -45,21 +46,21 @@ struct RequestInfo<'u> {
 impl<'u> RequestInfo<'u> {
     fn of(uri: &'u Uri) -> Self {
         let mut parts = uri.path().split('/').filter(|part| !part.is_empty());
-        let mut asked = Self::default();
+        let mut info = Self::default();
         match parts.next() {
-            Some("api") => asked.version = parts.next().unwrap_or_default(),
+            Some("api") => info.version = parts.next().unwrap_or_default(),
             Some("apis") => {
-                asked.group = parts.next().unwrap_or_default();
-                asked.version = parts.next().unwrap_or_default();
+                info.group = parts.next().unwrap_or_default();
+                info.version = parts.next().unwrap_or_default();
             }
-            Some(_) | None => return asked,
+            Some(_) | None => return info,
         }
         let rest: Vec<&str> = parts.collect();
-        // What a namespace holds, or the namespace itself.
+        // Skip the namespace, unless the path names the namespace itself.
         let rest = if rest.len() > 2 && rest[0] == "namespaces" { &rest[2..] } else { &rest[..] };
         let part = |n: usize| rest.get(n).copied().unwrap_or_default();
-        (asked.kind, asked.name, asked.subresource) = (part(0), part(1), part(2));
-        asked
+        (info.kind, info.name, info.subresource) = (part(0), part(1), part(2));
+        info
     }
 
     fn verb(&self, method: &Method) -> &'static str {
@@ -81,17 +82,20 @@ mod tests {
 
     // spec 07 §6.7
     #[test]
-    fn a_path_says_what_is_asked_for() {
-        let asked = |path: &'static str| {
+    fn a_path_is_parsed_into_group_version_kind_and_subresource() {
+        let describe = |path: &'static str| {
             let uri = Uri::from_static(path);
-            let asked = RequestInfo::of(&uri);
-            let (get, post) = (asked.verb(&Method::GET), asked.verb(&Method::POST));
-            format!("{get}/{post} {} {} {} {}", asked.group, asked.version, asked.kind, asked.subresource)
+            let info = RequestInfo::of(&uri);
+            let (get, post) = (info.verb(&Method::GET), info.verb(&Method::POST));
+            format!("{get}/{post} {} {} {} {}", info.group, info.version, info.kind, info.subresource)
         };
-        assert_eq!(asked("/api/v1/pods?watch=true"), "LIST/CREATE  v1 pods ");
-        assert_eq!(asked("/api/v1/namespaces/a/pods/p/eviction"), "GET/CREATE  v1 pods eviction");
-        assert_eq!(asked("/api/v1/namespaces/a"), "GET/CREATE  v1 namespaces ");
-        assert_eq!(asked("/apis/karpenter.sh/v1/nodeclaims/c/status"), "GET/CREATE karpenter.sh v1 nodeclaims status");
-        assert_eq!(asked("/version"), "LIST/CREATE    ");
+        assert_eq!(describe("/api/v1/pods?watch=true"), "LIST/CREATE  v1 pods ");
+        assert_eq!(describe("/api/v1/namespaces/a/pods/p/eviction"), "GET/CREATE  v1 pods eviction");
+        assert_eq!(describe("/api/v1/namespaces/a"), "GET/CREATE  v1 namespaces ");
+        assert_eq!(
+            describe("/apis/karpenter.sh/v1/nodeclaims/c/status"),
+            "GET/CREATE karpenter.sh v1 nodeclaims status"
+        );
+        assert_eq!(describe("/version"), "LIST/CREATE    ");
     }
 }

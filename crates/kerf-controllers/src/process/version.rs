@@ -1,5 +1,6 @@
-//! Which Kubernetes this is (spec 07 §11). One that nobody has tried Kerf with is worth an error in the log, once for each version that is
-//! found, and nothing more: clusters are upgraded under their controllers, and mostly it goes well.
+//! Checks the version of Kubernetes (spec 07 §11). A version with which Kerf was not tested is
+//! logged as an error, once per version. Nothing else happens: clusters are upgraded while
+//! controllers run, and that usually works.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -8,18 +9,18 @@ use kerf_runtime::Causes;
 use kube::Client;
 use tracing::{debug, error};
 
-/// The minor versions of Kubernetes 1 that are known to go well.
+/// Minor versions of Kubernetes 1 that Kerf supports.
 const SUPPORTED_MINORS: RangeInclusive<u32> = 26..=36;
-/// How often it is asked again.
+/// Time between two requests for the version.
 const VERSION_CHECK_INTERVAL: Duration = Duration::from_mins(5);
 
-/// Follows the version of the API server for as long as it is polled.
+/// Polls the version of the API server and logs changes. Never returns.
 pub(super) async fn poll_version(client: Client) {
     let mut known = String::new();
     loop {
         match client.apiserver_version().await {
             Ok(info) => {
-                // Some providers mark their own builds.
+                // Some providers append `+` to the minor version of their builds.
                 let version = format!("{}.{}", info.major, info.minor.trim_end_matches('+'));
                 if version != known {
                     log_version(&version);
@@ -47,7 +48,6 @@ fn is_supported(version: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop there")]
 
     use std::sync::{Arc, Mutex};
 
@@ -60,19 +60,20 @@ mod tests {
     use crate::logs::tests::capturing_subscriber;
     use crate::logs::{Level, LineFormat};
 
-    /// An API server that is another version each time that it is asked, the last one for good.
+    /// Returns a client of an API server that reports the next version at each request. It repeats
+    /// the last one.
     fn upgrading_server(minors: &'static [&'static str]) -> Client {
-        let asked = Arc::new(Mutex::new(0));
+        let request_count = Arc::new(Mutex::new(0));
         let service = tower::service_fn(move |request: Request<Body>| {
             assert_eq!(request.uri().path(), "/version");
-            let mut asked = asked.lock().unwrap();
-            let minor = minors[(*asked).min(minors.len() - 1)];
-            *asked += 1;
+            let mut request_count = request_count.lock().unwrap();
+            let minor = minors[(*request_count).min(minors.len() - 1)];
+            *request_count += 1;
             let version = json!({"major": "1", "minor": minor, "gitVersion": "", "gitCommit": "", "gitTreeState": "",
                 "buildDate": "", "goVersion": "", "compiler": "", "platform": ""});
             let status = if minor.is_empty() { 503 } else { 200 };
-            let answer = Response::builder().status(status).body(Full::from(version.to_string())).unwrap();
-            std::future::ready(Ok::<_, std::convert::Infallible>(answer))
+            let response = Response::builder().status(status).body(Full::from(version.to_string())).unwrap();
+            std::future::ready(Ok::<_, std::convert::Infallible>(response))
         });
         Client::new(service, "default")
     }
@@ -81,13 +82,13 @@ mod tests {
     async fn spec_07_67_one_error_per_version_change() {
         let (subscriber, lines) = capturing_subscriber(Level::Debug, LineFormat::Json);
         let _log = tracing::subscriber::set_default(subscriber);
-        let following = poll_version(upgrading_server(&["36", "36+", "37", "", "37", "37", "38", "25", "26"]));
-        let _ = tokio::time::timeout(Duration::from_hours(1), following).await;
+        let polling = poll_version(upgrading_server(&["36", "36+", "37", "", "37", "37", "38", "25", "26"]));
+        let _ = tokio::time::timeout(Duration::from_hours(1), polling).await;
         let text = lines.text();
         let parsed: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
         let versions = |level: &str, message: &str| {
-            let wanted = parsed.iter().filter(|line| line["level"] == level && line["message"] == message);
-            wanted.map(|line| line["version"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+            let matching = parsed.iter().filter(|line| line["level"] == level && line["message"] == message);
+            matching.map(|line| line["version"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
         };
         let incompatible = "karpenter is not compatible with kubernetes version";
         assert_eq!(versions("ERROR", incompatible), ["1.37", "1.38", "1.25"], "{text}");
@@ -96,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_version_is_not_supported() {
+    fn invalid_versions_are_not_supported() {
         assert!(is_supported("1.26") && is_supported("1.36"));
         for version in ["1.25", "1.37", "2.30", "1.", "1.x", ""] {
             assert!(!is_supported(version), "{version}");

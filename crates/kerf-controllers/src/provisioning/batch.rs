@@ -163,7 +163,7 @@ mod tests {
         let start = Instant::now();
         batcher.trigger(&uid(1));
         batcher.wait().await;
-        assert_eq!(start.elapsed(), Duration::from_secs(1), "what was seen before counts anew");
+        assert_eq!(start.elapsed(), Duration::from_secs(1), "a trigger of an earlier batch opens a new one");
     }
 
     // spec 07 §6.7
@@ -178,11 +178,11 @@ mod tests {
         assert_eq!(stats(), (0, 0, 0));
         batcher.trigger(&uid(1));
         batcher.trigger(&uid(2));
-        assert_eq!(stats(), (1, 1, 0), "two reasons make one batch");
+        assert_eq!(stats(), (1, 1, 0), "two triggers open one batch");
         batcher.wait().await;
         assert_eq!(stats(), (1, 1, 0));
         batcher.trigger(&uid(1));
-        assert_eq!(stats(), (2, 2, 0), "a closed one that waits, and an open one");
+        assert_eq!(stats(), (2, 2, 0), "one closed batch that waits, and one open batch");
         tokio::time::sleep(Duration::from_secs(2)).await;
         assert_eq!(batcher.begin(), Duration::from_secs(3));
         tokio::time::sleep(Duration::from_secs(4)).await;

@@ -74,7 +74,6 @@ fn take_unwarned_names<'p>(
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a test that cannot go on should stop there")]
 mod tests {
     use kerf_api::slim::TopologySpreadConstraint;
 

@@ -1,5 +1,5 @@
-//! What becomes of events that repeat, as client-go does it: an identical one raises a count, many similar ones become one that says
-//! so, and an object that has too much to say is cut short.
+//! Handles repeated Events as client-go does: an identical Event raises a count, many similar
+//! Events are combined into one, and Events of one object are rate-limited.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,35 +7,35 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::{Event, event_type_name};
 
-/// More than so many different messages of one sort are combined.
+/// Number of different messages of one object, type and reason above which they are combined.
 const SIMILAR_MAX: usize = 10;
-/// In this time.
+/// Time after the last similar Event in which messages count as similar.
 const SIMILAR_WINDOW: SignedDuration = SignedDuration::from_mins(10);
-/// Events of one object at once.
+/// Number of Events that one object can have at once.
 const EVENTS_PER_OBJECT_BURST: f64 = 25.0;
-/// And then one in so many seconds.
+/// Seconds until one object may have another Event after its burst.
 const SECONDS_PER_EVENT: f64 = 300.0;
-/// What is kept at most before old entries are forgotten.
+/// Number of entries per table above which old ones are removed.
 const ENTRIES_MAX: usize = 4096;
 
-/// What is to be done with an event.
+/// The action to take for an Event.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Correlated {
-    /// Nothing.
+    /// Do not write it: its object has too many.
     Dropped,
-    /// Write it, with this message.
+    /// Create an Event with this message.
     New { message: String },
-    /// Raise the count of one that is there.
+    /// Raise the count of an existing Event.
     Repeat { name: String, message: String, count: i32 },
 }
 
 #[derive(Debug, Default)]
 pub(super) struct Correlator {
-    /// Tokens left and as of when, by object.
+    /// Tokens left and the time of that count, by object.
     budgets: BTreeMap<String, (f64, Timestamp)>,
-    /// Messages of one sort since when, by object, severity and reason.
+    /// Similar messages and the time of the last one, by object, type and reason.
     similar: BTreeMap<String, (BTreeSet<String>, Timestamp)>,
-    /// Events that were written, by object, severity, reason and message.
+    /// Events that were written, by object, type, reason and message.
     written: BTreeMap<String, WrittenEvent>,
 }
 
@@ -63,7 +63,7 @@ impl Correlator {
         }
     }
 
-    /// Remembers an event that was created; none is one that could not be.
+    /// Records a created Event. `None` as name means that the creation failed.
     pub(super) fn record_written(&mut self, event: &Event, message: &str, name: Option<String>, now: Timestamp) {
         let key = key(event, message);
         match name {
@@ -81,15 +81,16 @@ impl Correlator {
         let (left, since) = self.budgets.entry(object(event)).or_insert((EVENTS_PER_OBJECT_BURST, now));
         let filled =
             (*left + now.duration_since(*since).as_secs_f64() / SECONDS_PER_EVENT).min(EVENTS_PER_OBJECT_BURST);
-        let may = filled >= 1.0;
-        (*left, *since) = (if may { filled - 1.0 } else { filled }, now);
-        may
+        let is_allowed = filled >= 1.0;
+        (*left, *since) = (if is_allowed { filled - 1.0 } else { filled }, now);
+        is_allowed
     }
 
-    /// The message to write and the key to count by: its own, or one for all of its sort if there are too many.
+    /// Returns the message to write and the key to count by. The key is shared by all similar
+    /// Events if there are too many.
     fn combined(&mut self, event: &Event, now: Timestamp) -> (String, String) {
-        let sort = key(event, "");
-        let (messages, since) = self.similar.entry(sort).or_insert_with(|| (BTreeSet::new(), now));
+        let similar_key = key(event, "");
+        let (messages, since) = self.similar.entry(similar_key).or_insert_with(|| (BTreeSet::new(), now));
         if now.duration_since(*since) > SIMILAR_WINDOW {
             messages.clear();
         }
@@ -106,7 +107,8 @@ impl Correlator {
     fn forget(&mut self, now: Timestamp) {
         let is_fresh = |last: Timestamp| now.duration_since(last) <= SIMILAR_WINDOW;
         if self.budgets.len() > ENTRIES_MAX {
-            // An object that has been silent for so long has all its tokens back, or nearly.
+            // After this time without Events an object has regained some tokens; forgetting it
+            // gives it all of them.
             self.budgets.retain(|_, (_, since)| is_fresh(*since));
         }
         if self.similar.len() > ENTRIES_MAX {
@@ -123,9 +125,9 @@ fn key(event: &Event, message: &str) -> String {
     format!("{}\u{0}{}\u{0}{}\u{0}{message}", object(event), event_type_name(event.event_type), event.reason)
 }
 
-/// What tells objects apart.
+/// Returns a key that identifies the involved object.
 fn object(event: &Event) -> String {
-    let about = &event.involved_object;
-    let parts = [&about.kind, &about.namespace, &about.name, &about.uid];
+    let reference = &event.involved_object;
+    let parts = [&reference.kind, &reference.namespace, &reference.name, &reference.uid];
     parts.map(|part| part.as_deref().unwrap_or_default()).join("/")
 }

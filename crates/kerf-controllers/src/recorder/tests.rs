@@ -1,6 +1,5 @@
-//! Which events are written, which are counted on an older one, and which are held back (spec 07 §6).
-
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop there")]
+//! Which Events are written, which raise the count of an earlier one, and which are dropped (spec
+//! 07 §5 and §8.1).
 
 use std::time::Duration;
 
@@ -33,7 +32,7 @@ struct RecorderTest {
     _running: tokio::task::JoinSet<()>,
 }
 
-/// A recorder at work on a server.
+/// Starts a recorder that writes to a new API server.
 fn start_recorder() -> RecorderTest {
     let clock = Clock::starting_at("2026-01-01T12:00:00Z".parse().unwrap());
     let server = ApiServer::new(ApiServerConfig::new(clock, 1));
@@ -45,7 +44,7 @@ fn start_recorder() -> RecorderTest {
 }
 
 impl RecorderTest {
-    /// The events that there are: object, message, count; in the order in which they were made.
+    /// Returns object, message and count of all Events, in order of creation.
     async fn written(&self) -> Vec<(String, String, i32)> {
         tokio::time::sleep(Duration::from_millis(100)).await;
         let api: Api<core::Event> = Api::all(self.server.client());
@@ -60,138 +59,147 @@ impl RecorderTest {
 
 // spec 07 #29 and #30
 #[tokio::test(start_paused = true)]
-async fn what_was_said_is_not_said_again_for_a_while() {
-    let world = start_recorder();
+async fn an_equal_event_is_dropped_until_the_dedupe_timeout() {
+    let test = start_recorder();
     for _ in 0..100 {
-        world.recorder.publish(event("a", "one"));
+        test.recorder.publish(event("a", "one"));
     }
-    assert_eq!(world.written().await, [("a".into(), "one".into(), 1)]);
+    assert_eq!(test.written().await, [("a".into(), "one".into(), 1)]);
     for i in 0..20 {
-        world.recorder.publish(event(&format!("n{i}"), "one"));
+        test.recorder.publish(event(&format!("n{i}"), "one"));
     }
-    assert_eq!(world.written().await.len(), 21, "another object is another event");
+    assert_eq!(test.written().await.len(), 21, "equal Events of different objects are different");
     let short = || Event { dedupe_timeout: Duration::from_secs(2), ..event("b", "one") };
-    world.recorder.publish(short());
+    test.recorder.publish(short());
     tokio::time::advance(Duration::from_secs(3)).await;
-    world.recorder.publish(short());
-    let written = world.written().await;
+    test.recorder.publish(short());
+    let written = test.written().await;
     assert!(written.contains(&("b".into(), "one".into(), 2)), "{written:?}");
 }
 
 // spec 07 #31
 #[tokio::test(start_paused = true)]
-async fn crowds_are_thinned() {
-    let world = start_recorder();
-    let crowd = |i: usize| Event { is_rate_limited: true, ..event(&format!("p{i}"), "nominated") };
+async fn rate_limited_events_share_a_token_bucket() {
+    let test = start_recorder();
+    let rate_limited = |i: usize| Event { is_rate_limited: true, ..event(&format!("p{i}"), "nominated") };
     for i in 0..100 {
-        world.recorder.publish(crowd(i));
+        test.recorder.publish(rate_limited(i));
     }
-    assert_eq!(world.written().await.len(), 10);
+    assert_eq!(test.written().await.len(), 10);
     tokio::time::advance(Duration::from_mins(1)).await;
     for second in 0..3 {
         for i in 0..5 {
-            world.recorder.publish(crowd(1000 + second * 5 + i));
+            test.recorder.publish(rate_limited(1000 + second * 5 + i));
         }
         tokio::time::advance(Duration::from_secs(1)).await;
     }
-    assert_eq!(world.written().await.len(), 25, "five a second are all told");
+    assert_eq!(test.written().await.len(), 25, "five Events per second are all published");
 }
 
 #[tokio::test(start_paused = true)]
-async fn similar_events_are_combined_and_a_loud_object_is_cut_short() {
-    let world = start_recorder();
-    let loud = |i: usize| Event { dedupe_values: Vec::new(), ..event("a", &format!("message {i}")) };
+async fn similar_events_are_combined_and_one_object_is_rate_limited() {
+    let test = start_recorder();
+    let varied = |i: usize| Event { dedupe_values: Vec::new(), ..event("a", &format!("message {i}")) };
     for i in 0..60 {
-        world.recorder.publish(loud(i));
+        test.recorder.publish(varied(i));
     }
-    let written = world.written().await;
+    let written = test.written().await;
     let combined: Vec<_> =
         written.iter().filter(|(_, message, _)| message.starts_with("(combined from similar events): ")).collect();
     assert_eq!(written.len(), 11, "{written:?}");
     assert_eq!(combined.len(), 1);
-    assert_eq!(combined[0].2, 15, "25 in all: ten of their own, fifteen in one");
-    world.recorder.publish(event("b", "quiet"));
-    assert_eq!(world.written().await.len(), 12, "others are not kept from speaking");
+    assert_eq!(combined[0].2, 15, "25 Events are published: ten separate, fifteen combined");
+    test.recorder.publish(event("b", "quiet"));
+    assert_eq!(test.written().await.len(), 12, "Events of other objects are not limited");
 }
 
-// spec 07 §5: where events of objects without a namespace live, and who says them.
+// spec 07 §5: namespace and component of Events of cluster-scoped objects.
 #[tokio::test(start_paused = true)]
-async fn events_of_cluster_scoped_objects_live_in_default() {
-    let world = start_recorder();
-    world.recorder.publish(event("a", "one"));
-    world.written().await;
-    let api: Api<core::Event> = Api::namespaced(world.server.client(), "default");
-    let found = api.list(&kube::api::ListParams::default()).await.unwrap().items.remove(0);
-    assert_eq!(found.source.unwrap().component.unwrap(), "karpenter");
-    assert_eq!(found.reporting_component.unwrap(), "karpenter");
-    assert_eq!(found.type_.unwrap(), "Warning");
+async fn events_of_cluster_scoped_objects_are_in_namespace_default() {
+    let test = start_recorder();
+    test.recorder.publish(event("a", "one"));
+    test.written().await;
+    let api: Api<core::Event> = Api::namespaced(test.server.client(), "default");
+    let event_object = api.list(&kube::api::ListParams::default()).await.unwrap().items.remove(0);
+    assert_eq!(event_object.source.unwrap().component.unwrap(), "karpenter");
+    assert_eq!(event_object.reporting_component.unwrap(), "karpenter");
+    assert_eq!(event_object.type_.unwrap(), "Warning");
 }
 
-/// Keys that nobody needs any more go, and however many there are, old ones are looked for only when there are twice as many.
+/// Expired keys are removed, and only when the number of keys has doubled.
 #[tokio::test(start_paused = true)]
-async fn old_keys_are_forgotten_and_seldom_looked_for() {
-    let world = start_recorder();
+async fn expired_keys_are_removed_when_the_number_of_keys_has_doubled() {
+    let test = start_recorder();
     let keys = || {
-        let said = world.recorder.dedupe.lock().unwrap();
-        (said.suppressed_until.len(), said.cleanup_at_len)
+        let dedupe = test.recorder.dedupe.lock().unwrap();
+        (dedupe.suppressed_until.len(), dedupe.cleanup_at_len)
     };
     for i in 0..3 * DEDUPE_KEYS_MIN {
-        world.recorder.publish(event(&format!("n{i}"), "one"));
+        test.recorder.publish(event(&format!("n{i}"), "one"));
     }
-    assert_eq!(keys(), (3 * DEDUPE_KEYS_MIN, 4 * DEDUPE_KEYS_MIN), "looked for at once, twice and no more the number");
+    assert_eq!(
+        keys(),
+        (3 * DEDUPE_KEYS_MIN, 4 * DEDUPE_KEYS_MIN),
+        "the cleanup waits for twice the number of keys that the last one kept"
+    );
     tokio::time::advance(Duration::from_mins(3)).await;
     for i in 0..DEDUPE_KEYS_MIN {
-        world.recorder.publish(event(&format!("m{i}"), "one"));
+        test.recorder.publish(event(&format!("m{i}"), "one"));
     }
-    assert_eq!(keys().0, 4 * DEDUPE_KEYS_MIN, "it is not time yet");
-    world.recorder.publish(event("last", "one"));
-    assert_eq!(keys(), (DEDUPE_KEYS_MIN + 1, 2 * DEDUPE_KEYS_MIN), "what was said three minutes ago is forgotten");
+    assert_eq!(keys().0, 4 * DEDUPE_KEYS_MIN, "the number of keys has not doubled yet");
+    test.recorder.publish(event("last", "one"));
+    assert_eq!(keys(), (DEDUPE_KEYS_MIN + 1, 2 * DEDUPE_KEYS_MIN), "expired keys are removed");
 }
 
 // spec 07 #32
 #[tokio::test(start_paused = true)]
-async fn some_events_are_held_back_for_longer() {
+async fn some_events_have_a_longer_dedupe_timeout() {
     let pod: kerf_api::slim::Pod =
         serde_json::from_value(json!({"metadata": {"name": "p", "namespace": "default", "uid": "u"}})).unwrap();
     let node: kerf_api::slim::Node = serde_json::from_value(json!({"metadata": {"name": "n", "uid": "v"}})).unwrap();
-    let about = || crate::events::node_reference(&node);
-    let five = || crate::events::failed_scheduling(&pod, "no room");
-    let fifteen = || crate::events::node_repair_blocked(about(), "more than 20% nodes are unhealthy in the nodepool");
-    let world = start_recorder();
+    let reference = || crate::events::node_reference(&node);
+    let failed_scheduling = || crate::events::failed_scheduling(&pod, "no capacity");
+    let repair_blocked =
+        || crate::events::node_repair_blocked(reference(), "more than 20% nodes are unhealthy in the nodepool");
+    let test = start_recorder();
     for minutes in 0..30 {
-        // The messages differ, as they may; the events are the same all the same.
-        let said = |event: Event| Event { message: format!("{} {minutes}", event.message), ..event };
-        for event in [five(), fifteen(), crate::events::disruption::unconsolidatable(about(), "it is dear".to_owned())]
-        {
-            world.recorder.publish(said(event));
+        // The messages differ, but the de-duplication values are equal.
+        let numbered = |event: Event| Event { message: format!("{} {minutes}", event.message), ..event };
+        for event in [
+            failed_scheduling(),
+            repair_blocked(),
+            crate::events::disruption::unconsolidatable(reference(), "too expensive".to_owned()),
+        ] {
+            test.recorder.publish(numbered(event));
         }
         tokio::time::advance(Duration::from_mins(1)).await;
     }
-    let written = world.written().await;
+    let written = test.written().await;
     let count = |words: &str| written.iter().filter(|(_, message, _)| message.contains(words)).count();
-    assert_eq!((count("no room"), count("20%"), count("dear")), (6, 2, 2), "{written:#?}");
+    assert_eq!((count("no capacity"), count("20%"), count("expensive")), (6, 2, 2), "{written:#?}");
 }
 
 // spec 07 #28
 #[tokio::test(start_paused = true)]
 async fn nothing_is_logged_for_an_event() {
-    let (lines, world) = (LogBuffer::default(), start_recorder());
+    let (lines, test) = (LogBuffer::default(), start_recorder());
     let settings = crate::logs::LogSettings { level: crate::logs::Level::Debug, format: crate::logs::LineFormat::Json };
     let clock = Clock::starting_at("2026-01-01T12:00:00Z".parse().unwrap());
     let layer = crate::logs::LogLayer::new(settings, clock, vec![Box::new(lines.clone())]);
-    // Else the threads of other tests might decide that nobody listens to a line that they come by first.
+    // Without a global subscriber, another test's thread could cache the call site of a line as
+    // disabled.
     let _ = tracing::subscriber::set_global_default(tracing_subscriber::registry());
     let _log = tracing::subscriber::set_default(tracing_subscriber::registry().with(layer));
     tracing::info!("this is kept");
     for i in 0..30 {
-        world.recorder.publish(event(&format!("n{i}"), "one"));
+        test.recorder.publish(event(&format!("n{i}"), "one"));
     }
-    assert_eq!(world.written().await.len(), 30);
+    assert_eq!(test.written().await.len(), 30);
     let text = String::from_utf8(lines.0.lock().unwrap().clone()).unwrap();
     assert!(text.lines().count() == 1 && text.contains("this is kept"), "{text}");
 }
 
-/// Keeps what is logged.
+/// Collects log output in memory.
 #[derive(Clone, Default)]
 struct LogBuffer(std::sync::Arc<Mutex<Vec<u8>>>);
 

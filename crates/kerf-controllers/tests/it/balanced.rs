@@ -1,4 +1,5 @@
-//! The `Balanced` policy as operators see it (spec 03 §8.8): what is counted of moves, and who is told that they are worth it.
+//! The `Balanced` policy for operators (spec 03 §8.8): the metrics of moves, and the Events of
+//! approved moves.
 
 use serde_json::json;
 
@@ -8,60 +9,60 @@ fn balanced_pool() -> serde_json::Value {
     consolidating_pool(json!({"consolidationPolicy": "Balanced"}))
 }
 
-/// Moves and scores of the pool by decision.
-fn moves_and_scores(town: &TestCluster, decision: &str, policy: &str) -> (f64, u64) {
-    let (metrics, labels) = (&town.env.metrics.disruption, [decision, "general", policy]);
+/// Returns the number of moves and of scores of the pool, by decision and policy.
+fn moves_and_scores(cluster: &TestCluster, decision: &str, policy: &str) -> (f64, u64) {
+    let (metrics, labels) = (&cluster.env.metrics.disruption, [decision, "general", policy]);
     (metrics.consolidation_moves.get(&labels), metrics.consolidation_score.count(&labels))
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_move_of_one_node_is_told_to_the_node_and_its_claim() {
-    let town = TestCluster::start(balanced_pool()).await;
-    town.deploy_oversized().await;
-    let claim = town.env.only_claim().await.metadata.name.unwrap();
-    let node = town.env.only_node().await.metadata.name.unwrap();
-    town.wait_until("a small node is left", 120, async |town| town.is_settled(1, &["s"]).await).await;
-    // Thirty of forty cents, for all that the pool disrupts.
+async fn an_approved_move_of_one_node_has_events_on_the_node_and_its_claim() {
+    let cluster = TestCluster::start(balanced_pool()).await;
+    cluster.deploy_oversized().await;
+    let claim = cluster.env.only_claim().await.metadata.name.unwrap();
+    let node = cluster.env.only_node().await.metadata.name.unwrap();
+    cluster.wait_until("a small node is left", 120, async |cluster| cluster.is_settled(1, &["s"]).await).await;
+    // 30 of 40 cents are saved, and the pool's whole disruption cost is spent.
     let why = "score 0.75 >= threshold 0.50 (k: 2, savings 75.0%, disruption 100.0%)".to_owned();
-    assert_eq!(town.env.events("ConsolidationApproved"), [(node, why.clone()), (claim, why)]);
-    assert_eq!(moves_and_scores(&town, "approved", "Balanced"), (1.0, 1));
-    assert_eq!(moves_and_scores(&town, "rejected", "Balanced"), (0.0, 0));
+    assert_eq!(cluster.env.events("ConsolidationApproved"), [(node, why.clone()), (claim, why)]);
+    assert_eq!(moves_and_scores(&cluster, "approved", "Balanced"), (1.0, 1));
+    assert_eq!(moves_and_scores(&cluster, "rejected", "Balanced"), (0.0, 0));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_move_of_several_nodes_is_told_to_the_pool() {
-    let town = TestCluster::start(balanced_pool()).await;
-    town.deploy("wide", 2, "7", json!({})).await;
-    town.deploy("web", 2, "500m", json!({})).await;
-    town.wait_until("all run", 60, async |town| town.is_settled(4, &["l", "l"]).await).await;
-    town.scale("wide", 0).await;
-    town.wait_until("a small node is left", 120, async |town| town.is_settled(2, &["s"]).await).await;
-    let told = town.env.events("ConsolidationApproved");
+async fn an_approved_move_of_several_nodes_has_an_event_on_the_pool() {
+    let cluster = TestCluster::start(balanced_pool()).await;
+    cluster.deploy("wide", 2, "7", json!({})).await;
+    cluster.deploy("web", 2, "500m", json!({})).await;
+    cluster.wait_until("all pods run", 60, async |cluster| cluster.is_settled(4, &["l", "l"]).await).await;
+    cluster.scale("wide", 0).await;
+    cluster.wait_until("a small node is left", 120, async |cluster| cluster.is_settled(2, &["s"]).await).await;
+    let events = cluster.env.events("ConsolidationApproved");
     let why = "score 0.88 >= threshold 0.50 (k: 2, savings 87.5%, disruption 100.0%)".to_owned();
-    assert_eq!(told, [("general".to_owned(), why)]);
-    assert_eq!(moves_and_scores(&town, "approved", "Balanced"), (1.0, 1));
+    assert_eq!(events, [("general".to_owned(), why)]);
+    assert_eq!(moves_and_scores(&cluster, "approved", "Balanced"), (1.0, 1));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_move_that_is_not_worth_it_is_counted_and_not_told() {
-    let mut town = TestCluster::without_controllers(balanced_pool()).await;
-    town.catalogue = catalogue_with_prices([0.3, 0.35, 0.4]);
-    town.restart();
-    town.env.wait(2).await;
-    town.deploy_oversized().await;
-    town.advance(60).await;
-    assert!(town.is_settled(1, &["l"]).await, "ten of forty cents are too little");
-    let (moves, scores) = moves_and_scores(&town, "rejected", "Balanced");
+async fn a_rejected_move_is_counted_and_has_no_event() {
+    let mut cluster = TestCluster::without_controllers(balanced_pool()).await;
+    cluster.catalogue = catalogue_with_prices([0.3, 0.35, 0.4]);
+    cluster.restart();
+    cluster.env.wait(2).await;
+    cluster.deploy_oversized().await;
+    cluster.advance(60).await;
+    assert!(cluster.is_settled(1, &["l"]).await, "saving 10 of 40 cents is not enough");
+    let (moves, scores) = moves_and_scores(&cluster, "rejected", "Balanced");
     assert!(moves >= 1.0 && scores >= 1, "{moves} {scores}");
-    assert_eq!(moves_and_scores(&town, "approved", "Balanced"), (0.0, 0));
-    assert_eq!(town.env.events("ConsolidationApproved"), []);
+    assert_eq!(moves_and_scores(&cluster, "approved", "Balanced"), (0.0, 0));
+    assert_eq!(cluster.env.events("ConsolidationApproved"), []);
 }
 
 #[tokio::test(start_paused = true)]
-async fn other_policies_score_nothing_and_count_their_moves() {
-    let town = TestCluster::start(consolidating_pool(json!({}))).await;
-    town.deploy_oversized().await;
-    town.wait_until("a small node is left", 120, async |town| town.is_settled(1, &["s"]).await).await;
-    assert_eq!(moves_and_scores(&town, "approved", "WhenEmptyOrUnderutilized"), (1.0, 0));
-    assert_eq!(town.env.events("ConsolidationApproved"), []);
+async fn other_policies_count_their_moves_without_scores() {
+    let cluster = TestCluster::start(consolidating_pool(json!({}))).await;
+    cluster.deploy_oversized().await;
+    cluster.wait_until("a small node is left", 120, async |cluster| cluster.is_settled(1, &["s"]).await).await;
+    assert_eq!(moves_and_scores(&cluster, "approved", "WhenEmptyOrUnderutilized"), (1.0, 0));
+    assert_eq!(cluster.env.events("ConsolidationApproved"), []);
 }

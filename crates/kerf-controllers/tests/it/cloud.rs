@@ -1,4 +1,4 @@
-//! A cloud whose answers a test dictates.
+//! A cloud provider whose results a test scripts.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -16,16 +16,16 @@ use kerf_cloud::{
 use kerf_engine::catalogue::InstanceType;
 use kerf_kwok::Kwok;
 
-/// What a launch does.
+/// Result of a launch.
 pub(crate) enum ScriptedLaunch {
     Fails(fn() -> CreateError),
     Returns(Instance),
 }
 
-/// What the cloud says of a machine's drift.
+/// Result of a drift check.
 pub(crate) type ScriptedDrift = fn() -> Result<Option<String>, DriftError>;
 
-/// What a termination does.
+/// Result of a termination.
 #[derive(Clone, Copy)]
 pub(crate) enum ScriptedTermination {
     InProgress,
@@ -33,7 +33,7 @@ pub(crate) enum ScriptedTermination {
     Fails,
 }
 
-/// Answers as told, and like the simulated cloud where nothing was told.
+/// Returns scripted results, and those of the kwok provider where nothing is scripted.
 pub(crate) struct ScriptedCloud {
     inner: Kwok,
     launches: Mutex<VecDeque<ScriptedLaunch>>,
@@ -95,7 +95,7 @@ impl CloudProvider for ScriptedCloud {
         match self.launches.lock().unwrap().pop_front() {
             None => self.inner.create(claim),
             Some(ScriptedLaunch::Fails(fail)) => futures::future::ready(Err(fail())).boxed(),
-            Some(ScriptedLaunch::Returns(machine)) => futures::future::ready(Ok(machine)).boxed(),
+            Some(ScriptedLaunch::Returns(instance)) => futures::future::ready(Ok(instance)).boxed(),
         }
     }
 
@@ -119,7 +119,7 @@ impl CloudProvider for ScriptedCloud {
 
     fn list(&self) -> BoxFuture<'_, Result<Vec<Instance>, ListError>> {
         match self.instances.lock().unwrap().clone() {
-            Some(machines) => futures::future::ready(Ok(machines)).boxed(),
+            Some(instances) => futures::future::ready(Ok(instances)).boxed(),
             None => self.inner.list(),
         }
     }
@@ -136,7 +136,7 @@ impl CloudProvider for ScriptedCloud {
 
     fn drift<'a>(&'a self, claim: &'a NodeClaim) -> BoxFuture<'a, Result<Option<String>, DriftError>> {
         match *self.drift.lock().unwrap() {
-            Some(answer) => futures::future::ready(answer()).boxed(),
+            Some(drift) => futures::future::ready(drift()).boxed(),
             None => self.inner.drift(claim),
         }
     }

@@ -1,5 +1,6 @@
-//! A controller that dies between any two of its writes, and its successor: whatever was half done is finished, nothing is done twice,
-//! nothing is left behind. And a controller in bad weather, which ends where one in fair weather does.
+//! A controller that dies between any two of its writes, and its successor: the successor finishes
+//! what was begun, does nothing twice and leaves no orphans. Also a controller whose requests fail
+//! at random, which must reach the same state as without faults.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -20,43 +21,43 @@ use tower::Service as _;
 use crate::test_cluster::{TestCluster, consolidating_pool};
 use crate::test_env::{TestEnv, pool};
 
-/// How many pods there are at the top of a scenario.
+/// Number of pods at the peak of a scenario.
 const PODS: usize = 60;
 
-/// A client whose n-th write never comes back, done or not.
+/// A client whose n-th write never returns, whether it was applied or not.
 #[derive(Clone)]
 struct CrashingClient {
     writes: Arc<AtomicUsize>,
-    /// Which write is the last; none counts only.
+    /// Index of the write at which the client stops. `None` only counts writes.
     crash_at_write: Option<usize>,
-    /// Whether the last write is done.
+    /// True if the write at which the client stops is applied.
     is_last_write_applied: bool,
     crashed: Arc<Notify>,
 }
 
 impl CrashingClient {
-    fn new(last: Option<usize>, is_done: bool) -> Self {
-        Self { writes: Arc::default(), crash_at_write: last, is_last_write_applied: is_done, crashed: Arc::default() }
+    fn new(crash_at_write: Option<usize>, is_last_write_applied: bool) -> Self {
+        Self { writes: Arc::default(), crash_at_write, is_last_write_applied, crashed: Arc::default() }
     }
 
     fn client(&self, server: &ApiServer) -> Client {
-        let (server, doomed) = (server.clone(), self.clone());
+        let (server, crashing) = (server.clone(), self.clone());
         let service = tower::service_fn(move |mut request: Request<kube::client::Body>| {
-            let (mut server, doomed) = (server.clone(), doomed.clone());
+            let (mut server, crashing) = (server.clone(), crashing.clone());
             request.headers_mut().insert(http::header::USER_AGENT, http::HeaderValue::from_static("kerf"));
             let is_event = request.uri().path().ends_with("/events");
             async move {
                 if request.method() == Method::GET || is_event {
                     return server.call(request).await;
                 }
-                let n = doomed.writes.fetch_add(1, Ordering::SeqCst);
-                if doomed.crash_at_write.is_none_or(|last| n < last) {
+                let n = crashing.writes.fetch_add(1, Ordering::SeqCst);
+                if crashing.crash_at_write.is_none_or(|last| n < last) {
                     return server.call(request).await;
                 }
-                if doomed.is_last_write_applied && doomed.crash_at_write == Some(n) {
+                if crashing.is_last_write_applied && crashing.crash_at_write == Some(n) {
                     let _ = server.call(request).await;
                 }
-                doomed.crashed.notify_one();
+                crashing.crashed.notify_one();
                 std::future::pending().await
             }
         });
@@ -64,119 +65,129 @@ impl CrashingClient {
     }
 }
 
-fn kwok_cloud(client: Client, rig: &TestEnv) -> Arc<Kwok> {
-    Arc::new(Kwok::new(client, rig.clock, built_in_catalogue()))
+fn kwok_cloud(client: Client, env: &TestEnv) -> Arc<Kwok> {
+    Arc::new(Kwok::new(client, env.clock, built_in_catalogue()))
 }
 
-/// What is true at the top and at the bottom of a round.
-async fn has_converged(rig: &TestEnv, pods: usize) -> bool {
+/// Returns true if the expected number of pods is bound without orphans. With zero pods, deletes
+/// the remaining claims and returns true once claims and nodes are gone.
+async fn has_converged(env: &TestEnv, pods: usize) -> bool {
     if pods > 0 {
-        return rig.all_pods_bound(pods).await && rig.orphans().await.is_empty();
+        return env.all_pods_bound(pods).await && env.orphans().await.is_empty();
     }
-    // Once the pods are gone, their machines are not needed.
-    let claims = rig.claims().await;
-    if rig.all_pods_bound(0).await {
+    // Instances are not needed once the pods are gone.
+    let claims = env.claims().await;
+    if env.all_pods_bound(0).await {
         for claim in claims.iter().filter(|claim| claim.metadata.deletion_timestamp.is_none()) {
-            rig.delete_claim(claim.metadata.name.as_deref().unwrap()).await;
+            env.delete_claim(claim.metadata.name.as_deref().unwrap()).await;
         }
     }
-    claims.is_empty() && rig.list::<Node>().await.is_empty()
+    claims.is_empty() && env.list::<Node>().await.is_empty()
 }
 
-/// The cluster right after a write of the controller, which is all that is left when the controller dies there.
+/// A copy of the API server after one write of the controller. It is all that remains if the
+/// controller dies at that time.
 struct Checkpoint {
     server: ApiServer,
     at: Timestamp,
-    /// How many pods were wanted.
+    /// Number of pods wanted at that time.
     pods: usize,
 }
 
-/// A client that keeps the moment after each of its writes.
-fn checkpointing_client(server: &ApiServer, pods: &Arc<AtomicUsize>, moments: &Arc<Mutex<Vec<Checkpoint>>>) -> Client {
-    let (server, pods, moments) = (server.clone(), pods.clone(), moments.clone());
+/// Returns a client that records a checkpoint after each of its writes.
+fn checkpointing_client(
+    server: &ApiServer,
+    pods: &Arc<AtomicUsize>,
+    checkpoints: &Arc<Mutex<Vec<Checkpoint>>>,
+) -> Client {
+    let (server, pods, checkpoints) = (server.clone(), pods.clone(), checkpoints.clone());
     let service = tower::service_fn(move |mut request: Request<kube::client::Body>| {
-        let (mut server, pods, moments) = (server.clone(), pods.clone(), moments.clone());
+        let (mut server, pods, checkpoints) = (server.clone(), pods.clone(), checkpoints.clone());
         request.headers_mut().insert(http::header::USER_AGENT, http::HeaderValue::from_static("kerf"));
         let is_write = request.method() != Method::GET && !request.uri().path().ends_with("/events");
         async move {
-            let answer = server.call(request).await;
+            let response = server.call(request).await;
             if is_write {
                 let (clock, pods) = (server.clock(), pods.load(Ordering::SeqCst));
-                moments.lock().unwrap().push(Checkpoint { server: server.fork(clock), at: clock.now(), pods });
+                checkpoints.lock().unwrap().push(Checkpoint { server: server.fork(clock), at: clock.now(), pods });
             }
-            answer
+            response
         }
     });
     Client::new(service, "default")
 }
 
-/// From nothing to many pods and back, without a death: the moments after each write, and how many cpus there were at the top.
+/// Runs from no pods to many and back without a crash. Returns the checkpoints after each write and
+/// the CPU capacity at the peak.
 async fn record_checkpoints() -> (Vec<Checkpoint>, i64) {
-    let mut rig = TestEnv::without_controllers().await;
-    rig.settings.engine.effort = kerf_engine::Effort::FirstFit;
-    // Machines that hold seventeen pods each.
+    let mut env = TestEnv::without_controllers().await;
+    env.settings.engine.effort = kerf_engine::Effort::FirstFit;
+    // Each instance holds seventeen pods.
     let small = json!([{"key": "karpenter.kwok.sh/instance-cpu", "operator": "In", "values": ["16"]}]);
-    rig.create::<NodePool>(pool("general", json!({"template": {"spec": {"requirements": small}}}))).await;
-    let (wanted, moments) = (Arc::new(AtomicUsize::new(PODS)), Arc::new(Mutex::new(Vec::new())));
-    let client = checkpointing_client(&rig.server, &wanted, &moments);
-    rig.restart_with(client.clone(), kwok_cloud(client, &rig));
+    env.create::<NodePool>(pool("general", json!({"template": {"spec": {"requirements": small}}}))).await;
+    let (pod_count, checkpoints) = (Arc::new(AtomicUsize::new(PODS)), Arc::new(Mutex::new(Vec::new())));
+    let client = checkpointing_client(&env.server, &pod_count, &checkpoints);
+    env.restart_with(client.clone(), kwok_cloud(client, &env));
     let mut cpus = 0;
     for pods in [PODS, 0] {
-        wanted.store(pods, Ordering::SeqCst);
+        pod_count.store(pods, Ordering::SeqCst);
         assert!(
-            rig.simulate_workload(120, pods, async |rig: &TestEnv| has_converged(rig, pods).await).await,
+            env.simulate_workload(120, pods, async |env: &TestEnv| has_converged(env, pods).await).await,
             "{pods} pods"
         );
-        cpus = cpus.max(rig.cpus().await);
+        cpus = cpus.max(env.cpus().await);
     }
-    let moments = std::mem::take(&mut *moments.lock().unwrap());
-    (moments, cpus)
+    let checkpoints = std::mem::take(&mut *checkpoints.lock().unwrap());
+    (checkpoints, cpus)
 }
 
-/// At every `step`-th write from `first` on the controller dies, and another takes over.
+/// For every `step`-th checkpoint from `first` on, starts a new controller and checks that it
+/// converges.
 async fn crash_after_each_write(first: usize, step: usize) {
-    let (moments, cpus) = record_checkpoints().await;
-    assert!(moments.len() > 60, "{}", moments.len());
-    for (n, moment) in moments.iter().enumerate().skip(first).step_by(step) {
-        let mut rig = TestEnv::from_server(moment.server.fork(Clock::starting_at(moment.at)));
-        rig.settings.engine.effort = kerf_engine::Effort::FirstFit;
-        let client = rig.server.client_as("kerf");
-        rig.restart_with(client.clone(), kwok_cloud(client, &rig));
-        // A machine that no claim knows of is found by the next two lists.
-        let is_reached =
-            rig.simulate_workload(400, moment.pods, async |rig: &TestEnv| has_converged(rig, moment.pods).await).await;
-        assert!(is_reached, "after write {n}, {} pods: {:?}", moment.pods, rig.orphans().await);
-        if moment.pods > 0 {
-            assert_eq!(rig.cpus().await, cpus, "after write {n}: as many machines as without a death");
+    let (checkpoints, cpus) = record_checkpoints().await;
+    assert!(checkpoints.len() > 60, "{}", checkpoints.len());
+    for (n, checkpoint) in checkpoints.iter().enumerate().skip(first).step_by(step) {
+        let mut env = TestEnv::from_server(checkpoint.server.fork(Clock::starting_at(checkpoint.at)));
+        env.settings.engine.effort = kerf_engine::Effort::FirstFit;
+        let client = env.server.client_as("kerf");
+        env.restart_with(client.clone(), kwok_cloud(client, &env));
+        // Two rounds of garbage collection find an instance that belongs to no claim.
+        let has_converged_again = env
+            .simulate_workload(400, checkpoint.pods, async |env: &TestEnv| has_converged(env, checkpoint.pods).await)
+            .await;
+        assert!(has_converged_again, "after write {n}, {} pods: {:?}", checkpoint.pods, env.orphans().await);
+        if checkpoint.pods > 0 {
+            assert_eq!(env.cpus().await, cpus, "after write {n}: as many CPUs as without a crash");
         }
     }
 }
 
-// spec 04 §15; "the controller is killed between any two of its writes". A write that was not done is like a death before it, that is, after the
-// one before. The writes are dealt out to two tests that run side by side.
+// spec 04 §15; "the controller is killed between any two of its writes". A write that was not
+// applied equals a crash after the previous write. The checkpoints are split between two tests that
+// run in parallel.
 #[tokio::test(start_paused = true)]
-async fn a_successor_finishes_what_was_half_done_1() {
+async fn a_successor_completes_interrupted_provisioning_1() {
     crash_after_each_write(0, 2).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_successor_finishes_what_was_half_done_2() {
+async fn a_successor_completes_interrupted_provisioning_2() {
     crash_after_each_write(1, 2).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn bad_weather_changes_nothing_but_the_time_it_takes_1() {
+async fn faults_change_nothing_but_the_time_it_takes_1() {
     assert_converges_under_faults(0).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn bad_weather_changes_nothing_but_the_time_it_takes_2() {
+async fn faults_change_nothing_but_the_time_it_takes_2() {
     assert_converges_under_faults(1).await;
 }
 
-/// Conflicts, errors, lost answers and broken watches for whatever Kerf asks.
+/// Returns conflicts, errors, lost responses and dropped watches for requests of Kerf.
 fn fault_rules() -> Vec<FaultRule> {
-    let weather = [
+    let faults = [
         (Fault::Conflict, 200_000),
         (Fault::InternalError, 100_000),
         (Fault::LostResponse, 50_000),
@@ -184,79 +195,91 @@ fn fault_rules() -> Vec<FaultRule> {
     ];
     let rule =
         |(fault, per_million)| FaultRule { user_agent_prefix: "kerf".into(), ..FaultRule::new(fault, per_million) };
-    weather.into_iter().map(rule).collect()
+    faults.into_iter().map(rule).collect()
 }
 
-/// Bad weather, dealt out by a seed.
+/// Checks that the controllers converge although requests fail at random.
 async fn assert_converges_under_faults(seed: u64) {
-    let mut rig = TestEnv::without_controllers().await;
-    rig.create::<NodePool>(pool("general", json!({}))).await;
-    rig.server.set_faults(fault_rules(), seed);
-    let client = rig.server.client_as("kerf");
-    rig.restart_with(client.clone(), kwok_cloud(client, &rig));
+    let mut env = TestEnv::without_controllers().await;
+    env.create::<NodePool>(pool("general", json!({}))).await;
+    env.server.set_faults(fault_rules(), seed);
+    let client = env.server.client_as("kerf");
+    env.restart_with(client.clone(), kwok_cloud(client, &env));
     for pods in [PODS, 0] {
-        let is_reached = rig.simulate_workload(900, pods, async |rig: &TestEnv| has_converged(rig, pods).await).await;
-        assert!(is_reached, "seed {seed}, {pods} pods: {:?}", rig.orphans().await);
+        let has_converged_again =
+            env.simulate_workload(900, pods, async |env: &TestEnv| has_converged(env, pods).await).await;
+        assert!(has_converged_again, "seed {seed}, {pods} pods: {:?}", env.orphans().await);
     }
 }
 
-/// From a machine that is too big to one that is not, with a controller that dies at a write on the way, and one that takes over.
-async fn consolidate_with_crash(last: Option<usize>, is_done: bool) -> usize {
-    let mut town = TestCluster::start(consolidating_pool(json!({}))).await;
-    town.deploy("wide", 1, "7", json!({})).await;
-    town.deploy("web", 1, "500m", json!({})).await;
-    town.wait_until("both run", 60, async |town| town.is_settled(2, &["l"]).await).await;
-    let doomed = CrashingClient::new(last, is_done);
-    town.restart_with(doomed.client(&town.env.server));
-    town.scale("wide", 0).await;
-    let fell = doomed.crashed.clone();
-    let settled = async |town: &TestCluster| town.is_settled(1, &["s"]).await && town.is_idle().await;
-    let is_over = tokio::select! {
+/// Consolidates a large node into a small one, with a controller that crashes at a write and a
+/// successor. Returns the number of writes.
+async fn consolidate_with_crash(crash_at_write: Option<usize>, is_applied: bool) -> usize {
+    let mut cluster = TestCluster::start(consolidating_pool(json!({}))).await;
+    cluster.deploy("wide", 1, "7", json!({})).await;
+    cluster.deploy("web", 1, "500m", json!({})).await;
+    cluster.wait_until("both pods run", 60, async |cluster| cluster.is_settled(2, &["l"]).await).await;
+    let crashing = CrashingClient::new(crash_at_write, is_applied);
+    cluster.restart_with(crashing.client(&cluster.env.server));
+    cluster.scale("wide", 0).await;
+    let crashed = crashing.crashed.clone();
+    let settled = async |cluster: &TestCluster| cluster.is_settled(1, &["s"]).await && cluster.is_idle().await;
+    let is_finished = tokio::select! {
         biased;
-        () = fell.notified() => false,
-        _ = town.wait_until("it is small", 120, settled) => true,
+        () = crashed.notified() => false,
+        _ = cluster.wait_until("the small node replaces the large one", 120, settled) => true,
     };
-    if !is_over {
-        town.restart();
-        // The successor may find a replacement that nobody waits for any more, and a machine that no claim knows of.
-        town.wait_until(&format!("it is small after all, write {last:?}, done {is_done}"), 600, settled).await;
+    if !is_finished {
+        cluster.restart();
+        // The successor may find a replacement without a command, and an instance that belongs to
+        // no claim.
+        cluster
+            .wait_until(
+                &format!(
+                    "the small node replaces the large one, crash at write {crash_at_write:?}, applied {is_applied}"
+                ),
+                600,
+                settled,
+            )
+            .await;
     }
-    doomed.writes.load(Ordering::SeqCst)
+    crashing.writes.load(Ordering::SeqCst)
 }
 
-/// Every write on the way is the last one of a controller.
-async fn crash_at_each_disruption_write(is_done: bool) {
+/// Crashes the controller at each write of one consolidation.
+async fn crash_at_each_disruption_write(is_applied: bool) {
     let writes = consolidate_with_crash(None, false).await;
     assert!(writes > 15, "{writes}");
-    for last in 0..writes {
-        consolidate_with_crash(Some(last), is_done).await;
+    for write in 0..writes {
+        consolidate_with_crash(Some(write), is_applied).await;
     }
 }
 
-// spec 03 §10.3; "the controller is killed between any two of its writes", with disruption on
+// spec 03 §10.3; "the controller is killed between any two of its writes", with disruption enabled
 #[tokio::test(start_paused = true)]
-async fn a_successor_cleans_up_after_a_move_that_was_half_done() {
+async fn a_successor_cleans_up_after_a_crash_before_a_disruption_write() {
     crash_at_each_disruption_write(false).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_successor_cleans_up_after_a_move_whose_last_write_was_not_noted() {
+async fn a_successor_cleans_up_after_a_crash_after_a_disruption_write() {
     crash_at_each_disruption_write(true).await;
 }
 
-// The same weather, with disruption on.
+// The same faults, with disruption enabled.
 #[tokio::test(start_paused = true)]
-async fn bad_weather_does_not_keep_nodes_from_going() {
+async fn faults_do_not_prevent_consolidation() {
     for seed in 0..2 {
-        let mut town = TestCluster::without_controllers(consolidating_pool(json!({}))).await;
-        town.env.server.set_faults(fault_rules(), seed);
-        town.restart();
-        town.deploy("web", 12, "900m", json!({})).await;
-        town.wait_until("all run", 600, async |town| town.running().await == 12).await;
-        town.scale("web", 2).await;
-        town.wait_until("one small node is left", 900, async |town| {
-            town.is_settled(2, &["s"]).await && town.is_idle().await
-        })
-        .await;
+        let mut cluster = TestCluster::without_controllers(consolidating_pool(json!({}))).await;
+        cluster.env.server.set_faults(fault_rules(), seed);
+        cluster.restart();
+        cluster.deploy("web", 12, "900m", json!({})).await;
+        cluster.wait_until("all pods run", 600, async |cluster| cluster.running().await == 12).await;
+        cluster.scale("web", 2).await;
+        cluster
+            .wait_until("one small node is left", 900, async |cluster| {
+                cluster.is_settled(2, &["s"]).await && cluster.is_idle().await
+            })
+            .await;
     }
 }

@@ -1,4 +1,5 @@
-//! What the provisioner says of a decision beside its outcome: the lines of spec 07 §7.2, and the events of those concerned.
+//! Tests of what the provisioner reports in addition to a decision's outcome: the log lines of
+//! spec 07 §7.2, and Events.
 
 use std::sync::Arc;
 
@@ -20,7 +21,7 @@ const SPREAD: &str = "pod(s) have a preferred TopologySpreadConstraint which can
 const LIMITS: &str = "instance types were excluded because they would breach limits";
 const RELAXING: &str = "relaxing soft constraints for pod since it previously failed to schedule";
 
-/// A client of an API server that takes no claims.
+/// Returns a client of an API server that rejects the creation of claims.
 fn client_rejecting_claims(client: Client) -> Client {
     let service = tower::service_fn(move |request: Request<Body>| {
         let client = client.clone();
@@ -37,9 +38,9 @@ fn client_rejecting_claims(client: Client) -> Client {
     Client::new(service, "default")
 }
 
-async fn start_with_kwok(rig: TestEnv) -> TestEnv {
-    let cloud = Kwok::new(rig.server.client_as("kwok"), rig.clock, built_in_catalogue());
-    rig.start_controllers(Arc::new(cloud)).await
+async fn start_with_kwok(env: TestEnv) -> TestEnv {
+    let cloud = Kwok::new(env.server.client_as("kwok"), env.clock, built_in_catalogue());
+    env.start_controllers(Arc::new(cloud)).await
 }
 
 fn object_names(lines: &[Value], key: &str) -> Vec<String> {
@@ -50,27 +51,28 @@ fn object_names(lines: &[Value], key: &str) -> Vec<String> {
     names
 }
 
-/// A pool that is not ready, one whose requirements no type meets, and one whose `minValues` none does: scenario M of spec 07 §13, and §8.2.
+/// A pool that is not ready, one whose requirements exclude all types, and one whose `minValues`
+/// do: scenario M of spec 07 §13, and §8.2.
 // spec 02 #59
 #[tokio::test(start_paused = true)]
-async fn pools_that_sit_out_are_named() {
-    let rig = TestEnv::without_controllers().await;
-    let (lines, _log) = CapturedLog::capture(Level::Info, rig.clock);
+async fn skipped_pools_are_logged() {
+    let env = TestEnv::without_controllers().await;
+    let (lines, _log) = CapturedLog::capture(Level::Info, env.clock);
     let lost = json!({"template": {"spec": {"nodeClassRef": {"name": "nowhere"}}}});
-    rig.create::<NodePool>(pool("lost", lost)).await;
+    env.create::<NodePool>(pool("lost", lost)).await;
     let requirement = |key: &str, more: Value| {
         let mut requirement = json!({"key": key, "operator": "Exists"});
         merge(&mut requirement, more);
         json!({"template": {"spec": {"requirements": [requirement]}}})
     };
     let strange = requirement("karpenter.kwok.sh/instance-family", json!({"operator": "In", "values": ["zzz"]}));
-    rig.create::<NodePool>(pool("strange", strange)).await;
+    env.create::<NodePool>(pool("strange", strange)).await;
     let flexible = requirement("karpenter.kwok.sh/instance-family", json!({"minValues": 50}));
-    rig.create::<NodePool>(pool("flexible", flexible)).await;
-    let rig = start_with_kwok(rig).await;
-    assert_eq!(lines.with_message(NOT_READY).len() + lines.with_message(FILTERED).len(), 0, "nobody needs a place");
-    rig.pending_pod("web", "1", json!({})).await;
-    rig.wait(2).await;
+    env.create::<NodePool>(pool("flexible", flexible)).await;
+    let env = start_with_kwok(env).await;
+    assert_eq!(lines.with_message(NOT_READY).len() + lines.with_message(FILTERED).len(), 0, "no pod is pending");
+    env.pending_pod("web", "1", json!({})).await;
+    env.wait(2).await;
     let (not_ready, filtered) = (lines.with_message(NOT_READY), lines.with_message(FILTERED));
     assert_eq!(object_names(&not_ready, "NodePool"), ["lost"]);
     assert_eq!((&not_ready[0]["level"], &not_ready[0]["controller"]), (&json!("ERROR"), &json!("provisioner")));
@@ -80,56 +82,57 @@ async fn pools_that_sit_out_are_named() {
     let by_min_values: Vec<Value> = filtered.iter().filter(by_min_values).cloned().collect();
     assert_eq!(object_names(&by_min_values, "NodePool"), ["flexible"]);
     let message = "NodePool requirements filtered out all compatible available instance types";
-    let mut events = rig.events("NoCompatibleInstanceTypes");
+    let mut events = env.events("NoCompatibleInstanceTypes");
     events.sort();
     let min_values = format!("{message} due to minValues incompatibility");
     assert_eq!(events, [("flexible".into(), min_values), ("strange".into(), message.into())]);
 }
 
-/// Wishes that can keep nodes from being consolidated are told once for each pod and kind, and not of pods that are not looked at.
+/// Preferences that can prevent consolidation are logged once per pod and kind, and not for pods
+/// that are not provisionable.
 // spec 02 §2.6
 #[tokio::test(start_paused = true)]
-async fn wishes_in_the_way_of_consolidation_are_told_once() {
-    let rig = TestEnv::start().await;
-    let (lines, _log) = CapturedLog::capture(Level::Info, rig.clock);
+async fn preferences_that_can_prevent_consolidation_are_logged_once() {
+    let env = TestEnv::start().await;
+    let (lines, _log) = CapturedLog::capture(Level::Info, env.clock);
     let selector = json!({"matchLabels": {"a": "b"}});
     let term = json!({"topologyKey": "kubernetes.io/hostname", "labelSelector": selector});
-    let away = json!({"affinity": {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution":
+    let anti_affinity = json!({"affinity": {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution":
         [{"weight": 1, "podAffinityTerm": term}]}}});
     let spread = json!({"topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": "topology.kubernetes.io/zone",
         "whenUnsatisfiable": "ScheduleAnyway", "labelSelector": selector}]});
-    rig.pending_pod("away", "4000", away.clone()).await;
-    let mut both = away.clone();
+    env.pending_pod("away", "4000", anti_affinity.clone()).await;
+    let mut both = anti_affinity.clone();
     merge(&mut both, spread);
-    rig.pending_pod("both", "4000", both).await;
-    let mut elsewhere = away;
+    env.pending_pod("both", "4000", both).await;
+    let mut elsewhere = anti_affinity;
     elsewhere["nodeSelector"] = json!({"karpenter.sh/nodepool-of-mine": "x"});
-    rig.pending_pod("elsewhere", "1", elsewhere).await;
-    rig.wait(60).await;
+    env.pending_pod("elsewhere", "1", elsewhere).await;
+    env.wait(60).await;
     let pods =
         |message: &str| -> Vec<Value> { lines.with_message(message).iter().map(|line| line["pods"].clone()).collect() };
     assert_eq!(pods(ANTI_AFFINITY_MESSAGE), ["default/away, default/both"]);
     assert_eq!(pods(SPREAD), ["default/both"]);
 }
 
-/// What a debug log says of limits and of wishes; without one it is not even worked out.
+/// A debug log reports limits and relaxations. At info level they are not even computed.
 // spec 02 §4.6 and §6.4
 #[tokio::test(start_paused = true)]
-async fn a_debug_log_tells_of_limits_and_of_wishes_given_up() {
-    for (level, is_told) in [(Level::Debug, true), (Level::Info, false)] {
-        let rig = TestEnv::start().await;
-        let (lines, _log) = CapturedLog::capture(level, rig.clock);
-        rig.patch::<NodePool>("general", json!({"spec": {"limits": {"cpu": "20"}}})).await;
+async fn a_debug_log_reports_limits_and_relaxed_preferences() {
+    for (level, is_logged) in [(Level::Debug, true), (Level::Info, false)] {
+        let env = TestEnv::start().await;
+        let (lines, _log) = CapturedLog::capture(level, env.clock);
+        env.patch::<NodePool>("general", json!({"spec": {"limits": {"cpu": "20"}}})).await;
         let preference = json!({"matchExpressions":
             [{"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["nowhere"]}]});
-        let wish = json!({"affinity": {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution":
+        let affinity = json!({"affinity": {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution":
             [{"weight": 1, "preference": preference}]}}});
-        rig.pending_pod("web", "1", wish).await;
-        rig.wait(3).await;
-        rig.only_claim().await;
+        env.pending_pod("web", "1", affinity).await;
+        env.wait(3).await;
+        env.only_claim().await;
         let (limits, relaxing) = (lines.with_message(LIMITS), lines.with_message(RELAXING));
-        assert_eq!((limits.is_empty(), relaxing.is_empty()), (!is_told, !is_told));
-        if !is_told {
+        assert_eq!((limits.is_empty(), relaxing.is_empty()), (!is_logged, !is_logged));
+        if !is_logged {
             continue;
         }
         assert_eq!(limits[0]["NodePool"], json!({"name": "general"}));
@@ -137,46 +140,47 @@ async fn a_debug_log_tells_of_limits_and_of_wishes_given_up() {
         assert!(0 < excluded && excluded < total, "{limits:?}");
         assert_eq!(relaxing[0]["Pod"], json!({"name": "web", "namespace": "default"}));
         let reason = relaxing[0]["reason"].as_str().unwrap();
-        let wanted =
+        let prefix =
             "removing: spec.affinity.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution[0]={\"preference\":";
-        assert!(reason.starts_with(wanted), "{reason}");
+        assert!(reason.starts_with(prefix), "{reason}");
     }
 }
 
 // spec 07 #26
 #[tokio::test(start_paused = true)]
 async fn spec_07_26_all_provisionable_pods_are_counted_and_five_are_named() {
-    let rig = TestEnv::start().await;
-    let (lines, _log) = CapturedLog::capture(Level::Debug, rig.clock);
+    let env = TestEnv::start().await;
+    let (lines, _log) = CapturedLog::capture(Level::Debug, env.clock);
     for n in 0..3 {
-        rig.pending_pod(&format!("small-{n}"), "1", json!({})).await;
+        env.pending_pod(&format!("small-{n}"), "1", json!({})).await;
     }
     for n in 0..4 {
-        rig.pending_pod(&format!("big-{n}"), "4000", json!({})).await;
+        env.pending_pod(&format!("big-{n}"), "4000", json!({})).await;
     }
-    rig.wait(3).await;
-    let found = lines.with_message("found provisionable pod(s)");
-    let pods = found[0]["Pods"].as_str().unwrap();
+    env.wait(3).await;
+    let found_lines = lines.with_message("found provisionable pod(s)");
+    let pods = found_lines[0]["Pods"].as_str().unwrap();
     assert!(pods.ends_with(" and 2 other(s)") && pods.matches("default/").count() == 5, "{pods}");
     let computing = lines.with_message("computing scheduling decision for provisionable pod(s)");
     assert_eq!((&computing[0]["pending-pods"], &computing[0]["deleting-pods"]), (&json!(7), &json!(0)));
 }
 
-/// A claim that the API server will not have is asked for again and again; the pods hear why, in the server's words.
+/// A claim that the API server rejects is requested again and again. The pods get an Event with the
+/// server's message.
 #[tokio::test(start_paused = true)]
-async fn pods_hear_why_their_claim_was_refused() {
-    let mut rig = TestEnv::start().await;
-    let (lines, _log) = CapturedLog::capture(Level::Info, rig.clock);
-    let cloud = Kwok::new(rig.server.client_as("kwok"), rig.clock, built_in_catalogue());
-    rig.restart_with(client_rejecting_claims(rig.server.client_as("kerf")), Arc::new(cloud));
-    rig.pending_pod("web", "1", json!({})).await;
-    rig.wait(30).await;
-    let claims: Vec<NodeClaim> = rig.claims().await;
+async fn pods_get_an_event_when_their_claim_is_rejected() {
+    let mut env = TestEnv::start().await;
+    let (lines, _log) = CapturedLog::capture(Level::Info, env.clock);
+    let cloud = Kwok::new(env.server.client_as("kwok"), env.clock, built_in_catalogue());
+    env.restart_with(client_rejecting_claims(env.server.client_as("kerf")), Arc::new(cloud));
+    env.pending_pod("web", "1", json!({})).await;
+    env.wait(30).await;
+    let claims: Vec<NodeClaim> = env.claims().await;
     assert_eq!(claims, []);
-    let wanted = "Failed to schedule pod, creating node claim, ";
-    let told = rig.events("FailedScheduling");
-    assert!(told.len() == 1 && told[0].0 == "web" && told[0].1.starts_with(wanted), "{told:?}");
-    assert!(told[0].1.ends_with("spec: Invalid value: too many requirements (422)"), "{told:?}");
+    let prefix = "Failed to schedule pod, creating node claim, ";
+    let events = env.events("FailedScheduling");
+    assert!(events.len() == 1 && events[0].0 == "web" && events[0].1.starts_with(prefix), "{events:?}");
+    assert!(events[0].1.ends_with("spec: Invalid value: too many requirements (422)"), "{events:?}");
     let errors = lines.with_message("Reconciler error");
     assert!(!errors.is_empty());
     for line in errors {

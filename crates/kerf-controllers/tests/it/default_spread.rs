@@ -1,4 +1,5 @@
-//! Default spread constraints (`--scheduler-config`): whose pods they spread, and what is watched for their sake.
+//! Default spread constraints (`--scheduler-config`): the pods they apply to, and the kinds that
+//! are watched because of them.
 
 use std::collections::BTreeSet;
 
@@ -15,43 +16,43 @@ use crate::test_cluster::TestCluster;
 
 const BY_ZONE: &str = "podTopologySpread: {defaultConstraints: [{maxSkew: 1, topologyKey: topology.kubernetes.io/zone, whenUnsatisfiable: DoNotSchedule}]}";
 
-/// A cluster with machines in four zones whose scheduler is configured so.
+/// Creates a cluster with instances in four zones and this scheduler configuration.
 async fn cluster_with_default_spread(config: &str) -> TestCluster {
-    let mut town = TestCluster::without_controllers(json!({"disruption": {"consolidateAfter": "Never"}})).await;
-    town.catalogue = built_in_catalogue();
-    town.env.settings.engine.default_spread = parse_default_spread(config).unwrap();
-    town.restart();
-    town.env.wait(2).await;
-    town
+    let mut cluster = TestCluster::without_controllers(json!({"disruption": {"consolidateAfter": "Never"}})).await;
+    cluster.catalogue = built_in_catalogue();
+    cluster.env.settings.engine.default_spread = parse_default_spread(config).unwrap();
+    cluster.restart();
+    cluster.env.wait(2).await;
+    cluster
 }
 
-async fn create_service(town: &TestCluster, app: &str) {
+async fn create_service(cluster: &TestCluster, app: &str) {
     let service = json!({"metadata": {"name": app}, "spec": {"selector": {"app": app}, "ports": [{"port": 80}]}});
-    let services: Api<v1::Service> = Api::default_namespaced(town.env.client.clone());
+    let services: Api<v1::Service> = Api::default_namespaced(cluster.env.client.clone());
     services.create(&PostParams::default(), &serde_json::from_value(service).unwrap()).await.unwrap();
 }
 
-/// The zones of all machines, once so many pods run.
-async fn zones(town: &TestCluster, pods: usize) -> Vec<String> {
-    town.wait_until("all run", 60, async |town| town.running().await == pods).await;
+/// Returns the zones of all claims, once this number of pods runs.
+async fn zones(cluster: &TestCluster, pods: usize) -> Vec<String> {
+    cluster.wait_until("all pods run", 60, async |cluster| cluster.running().await == pods).await;
     let zone = |claim: kerf_api::nodeclaim::NodeClaim| claim.metadata.labels.unwrap()[labels::ZONE].clone();
-    town.env.claims().await.into_iter().map(zone).collect()
+    cluster.env.claims().await.into_iter().map(zone).collect()
 }
 
 // spec 02 #105
 #[tokio::test(start_paused = true)]
 async fn a_deployment_behind_a_service_is_spread_over_zones() {
-    let town = cluster_with_default_spread(BY_ZONE).await;
-    create_service(&town, "web").await;
-    town.deploy("web", 3, "500m", json!({})).await;
-    let zones = zones(&town, 3).await;
+    let cluster = cluster_with_default_spread(BY_ZONE).await;
+    create_service(&cluster, "web").await;
+    cluster.deploy("web", 3, "500m", json!({})).await;
+    let zones = zones(&cluster, 3).await;
     assert_eq!(zones.len(), 3, "{zones:?}");
     assert_eq!(zones.iter().collect::<BTreeSet<_>>().len(), 3, "{zones:?}");
 }
 
-// spec 02 #105: the service alone is enough, and so is the owner alone
+// spec 02 #105: the service alone suffices, and so does the owner alone
 #[tokio::test(start_paused = true)]
-async fn either_of_the_two_tells_whom_to_spread_against() {
+async fn a_service_or_an_owner_alone_selects_the_pods_to_spread() {
     let by_owner = cluster_with_default_spread(BY_ZONE).await;
     by_owner.deploy("web", 3, "500m", json!({})).await;
     assert_eq!(zones(&by_owner, 3).await.len(), 3);
@@ -64,13 +65,13 @@ async fn either_of_the_two_tells_whom_to_spread_against() {
 
 // spec 02 #106
 #[tokio::test(start_paused = true)]
-async fn pods_that_say_something_themselves_or_that_nobody_selects_are_left_alone() {
-    let of_their_own = cluster_with_default_spread(BY_ZONE).await;
-    create_service(&of_their_own, "web").await;
-    let own = json!([{"maxSkew": 9, "topologyKey": "kubernetes.io/hostname", "whenUnsatisfiable": "ScheduleAnyway",
+async fn pods_with_own_constraints_or_without_a_selector_are_not_spread() {
+    let with_constraints = cluster_with_default_spread(BY_ZONE).await;
+    create_service(&with_constraints, "web").await;
+    let constraints = json!([{"maxSkew": 9, "topologyKey": "kubernetes.io/hostname", "whenUnsatisfiable": "ScheduleAnyway",
         "labelSelector": {"matchLabels": {"app": "web"}}}]);
-    of_their_own.deploy("web", 3, "500m", json!({"spec": {"topologySpreadConstraints": own}})).await;
-    assert_eq!(zones(&of_their_own, 3).await.len(), 1);
+    with_constraints.deploy("web", 3, "500m", json!({"spec": {"topologySpreadConstraints": constraints}})).await;
+    assert_eq!(zones(&with_constraints, 3).await.len(), 1);
 
     let unselected = cluster_with_default_spread(BY_ZONE).await;
     create_service(&unselected, "other").await;
@@ -80,29 +81,29 @@ async fn pods_that_say_something_themselves_or_that_nobody_selects_are_left_alon
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_default_constraints_nobody_asks_who_selects_whom() {
-    for (config, is_asked) in [("", false), (BY_ZONE, true)] {
-        let town = cluster_with_default_spread(config).await;
-        create_service(&town, "web").await;
-        town.deploy("web", 3, "500m", json!({})).await;
-        assert_eq!(zones(&town, 3).await.len(), if is_asked { 3 } else { 1 });
-        let cluster = town.env.cluster.lock();
+async fn without_default_constraints_services_and_owners_are_not_watched() {
+    for (config, is_watched) in [("", false), (BY_ZONE, true)] {
+        let cluster = cluster_with_default_spread(config).await;
+        create_service(&cluster, "web").await;
+        cluster.deploy("web", 3, "500m", json!({})).await;
+        assert_eq!(zones(&cluster, 3).await.len(), if is_watched { 3 } else { 1 });
+        let state = cluster.env.cluster.lock();
         let listed = [
-            cluster.all::<Service>().is_listed(),
-            cluster.all::<ReplicaSet>().is_listed(),
-            cluster.all::<StatefulSet>().is_listed(),
-            cluster.all::<ReplicationController>().is_listed(),
+            state.all::<Service>().is_listed(),
+            state.all::<ReplicaSet>().is_listed(),
+            state.all::<StatefulSet>().is_listed(),
+            state.all::<ReplicationController>().is_listed(),
         ];
-        assert_eq!(listed, [is_asked; 4]);
-        assert_eq!(cluster.all::<ReplicaSet>().len(), usize::from(is_asked));
+        assert_eq!(listed, [is_watched; 4]);
+        assert_eq!(state.all::<ReplicaSet>().len(), usize::from(is_watched));
     }
 }
 
-/// Three pods that nobody owns.
-async fn create_ownerless_pods(town: &TestCluster, labels: Value) {
+/// Creates three pods without an owner.
+async fn create_ownerless_pods(cluster: &TestCluster, labels: Value) {
     for name in ["a", "b", "c"] {
         let pod = json!({"metadata": {"name": name, "labels": labels}, "spec": {"containers": [{"name": "c", "image": "i",
             "resources": {"requests": {"cpu": "500m"}}}]}});
-        town.env.pods().create(&PostParams::default(), &serde_json::from_value(pod).unwrap()).await.unwrap();
+        cluster.env.pods().create(&PostParams::default(), &serde_json::from_value(pod).unwrap()).await.unwrap();
     }
 }

@@ -1,5 +1,5 @@
-//! What is said on claims for disruption to go by: `Drifted` and `Consolidatable` (spec 03 §2). The rules themselves are the engine's and
-//! are tested there; here it is proved that claims say what the rules say, at the instant at which they do.
+//! The conditions `Drifted` and `Consolidatable` of claims (spec 03 §2). The rules are the engine's
+//! and are tested there. These tests prove that claims get the conditions at the right time.
 
 use std::sync::Arc;
 
@@ -14,280 +14,281 @@ use crate::cloud::{ScriptedCloud, ScriptedDrift};
 use crate::launch::env_with_scripted_cloud;
 use crate::test_env::{TestEnv, claim_condition, pool};
 
-/// A pool with a waiting time, and a claim of it whose node is ready.
+/// Creates a pool with this `consolidateAfter`, and a claim whose node is ready.
 async fn env_with_initialized_claim(consolidate_after: &str) -> (TestEnv, Arc<ScriptedCloud>, String) {
     env_with_ready_claim(json!({"disruption": {"consolidateAfter": consolidate_after}})).await
 }
 
 async fn env_with_ready_claim(spec: Value) -> (TestEnv, Arc<ScriptedCloud>, String) {
-    let (rig, cloud) = env_with_scripted_cloud().await;
-    rig.create::<NodePool>(pool("general", spec)).await;
-    rig.wait(2).await;
-    rig.create_claim("a", json!({})).await;
-    rig.wait(2).await;
-    let node = rig.only_node().await.metadata.name.unwrap();
-    rig.make_ready(&node).await;
-    rig.wait(2).await;
-    assert_eq!(claim_condition(&rig.only_claim().await, "Initialized"), "True/Initialized");
-    (rig, cloud, node)
+    let (env, cloud) = env_with_scripted_cloud().await;
+    env.create::<NodePool>(pool("general", spec)).await;
+    env.wait(2).await;
+    env.create_claim("a", json!({})).await;
+    env.wait(2).await;
+    let node = env.only_node().await.metadata.name.unwrap();
+    env.make_ready(&node).await;
+    env.wait(2).await;
+    assert_eq!(claim_condition(&env.only_claim().await, "Initialized"), "True/Initialized");
+    (env, cloud, node)
 }
 
-async fn only_claim_condition(rig: &TestEnv, kind: &str) -> String {
-    claim_condition(&rig.only_claim().await, kind)
+async fn only_claim_condition(env: &TestEnv, kind: &str) -> String {
+    claim_condition(&env.only_claim().await, kind)
 }
 
-/// Says `Unknown` of a condition that the claim's controller keeps.
-async fn set_condition_unknown(rig: &TestEnv, kind: &str) {
-    let mut conditions = rig.only_claim().await.status.unwrap().conditions;
+/// Sets a condition of the claim to Unknown.
+async fn set_condition_unknown(env: &TestEnv, kind: &str) {
+    let mut conditions = env.only_claim().await.status.unwrap().conditions;
     let condition = conditions.iter_mut().find(|c| c.condition_type == kind).unwrap();
     condition.status = kerf_api::conditions::ConditionStatus::Unknown;
-    condition.last_transition_time.0 = rig.clock.now();
-    rig.patch_status::<NodeClaim>("a", json!({ "conditions": conditions })).await;
+    condition.last_transition_time.0 = env.clock.now();
+    env.patch_status::<NodeClaim>("a", json!({ "conditions": conditions })).await;
 }
 
 // spec 03 #1
 #[tokio::test(start_paused = true)]
 async fn a_claim_that_is_not_launched_has_not_drifted() {
-    let (rig, cloud, _) = env_with_initialized_claim("Never").await;
+    let (env, cloud, _) = env_with_initialized_claim("Never").await;
     *cloud.drift.lock().unwrap() = Some(|| Ok(Some("ImageDrift".into())));
-    rig.wait(301).await;
-    assert_eq!(only_claim_condition(&rig, "Drifted").await, "True/ImageDrift");
-    // Nobody can look the machine up, so it stays unlaunched for as long as it takes to see what follows.
+    env.wait(301).await;
+    assert_eq!(only_claim_condition(&env, "Drifted").await, "True/ImageDrift");
+    // Launches fail, so that the claim stays unlaunched long enough for the check below.
     *cloud.always_fails.lock().unwrap() = Some(|| kerf_cloud::CreateError::Other("throttled".into()));
-    set_condition_unknown(&rig, "Launched").await;
-    rig.wait(1).await;
-    assert_eq!(only_claim_condition(&rig, "Drifted").await, "absent");
+    set_condition_unknown(&env, "Launched").await;
+    env.wait(1).await;
+    assert_eq!(only_claim_condition(&env, "Drifted").await, "absent");
 }
 
 // spec 03 #2
 #[tokio::test(start_paused = true)]
-async fn without_its_pool_nothing_is_said_or_taken_back() {
-    let (rig, cloud, _) = env_with_initialized_claim("Never").await;
+async fn without_its_pool_conditions_are_not_changed() {
+    let (env, cloud, _) = env_with_initialized_claim("Never").await;
     *cloud.drift.lock().unwrap() = Some(|| Ok(Some("ImageDrift".into())));
-    rig.wait(301).await;
-    // Another claim that names a pool which is not there.
-    rig.patch::<NodeClaim>("a", json!({"metadata": {"labels": {"karpenter.sh/nodepool": "gone"}}})).await;
+    env.wait(301).await;
+    // The claim names a pool that does not exist.
+    env.patch::<NodeClaim>("a", json!({"metadata": {"labels": {"karpenter.sh/nodepool": "missing"}}})).await;
     *cloud.drift.lock().unwrap() = None;
-    rig.wait(1000).await;
-    assert_eq!(only_claim_condition(&rig, "Drifted").await, "True/ImageDrift", "nobody looks at it any more");
+    env.wait(1000).await;
+    assert_eq!(only_claim_condition(&env, "Drifted").await, "True/ImageDrift", "the condition is not updated any more");
 }
 
 // spec 03 #3
 #[tokio::test(start_paused = true)]
-async fn claims_of_other_providers_are_not_touched() {
-    let (rig, cloud) = env_with_scripted_cloud().await;
-    rig.create::<NodePool>(pool("general", json!({"disruption": {"consolidateAfter": "0s"}}))).await;
+async fn claims_of_other_providers_are_ignored() {
+    let (env, cloud) = env_with_scripted_cloud().await;
+    env.create::<NodePool>(pool("general", json!({"disruption": {"consolidateAfter": "0s"}}))).await;
     *cloud.drift.lock().unwrap() = Some(|| Ok(Some("ImageDrift".into())));
-    rig.create_claim("theirs", json!({"nodeClassRef": {"group": "karpenter.kwok.sh", "kind": "OtherClass"}})).await;
+    env.create_claim("theirs", json!({"nodeClassRef": {"group": "karpenter.kwok.sh", "kind": "OtherClass"}})).await;
     let at = "2026-01-01T00:00:00Z";
     let is_true =
         |kind| json!({"type": kind, "status": "True", "reason": kind, "message": "", "lastTransitionTime": at});
     let conditions: Vec<Value> = ["Launched", "Registered", "Initialized"].map(is_true).into();
-    rig.patch_status::<NodeClaim>("theirs", json!({"providerID": "other://1", "conditions": conditions})).await;
-    rig.wait(3600).await;
+    env.patch_status::<NodeClaim>("theirs", json!({"providerID": "other://1", "conditions": conditions})).await;
+    env.wait(3600).await;
     assert_eq!(
-        (only_claim_condition(&rig, "Drifted").await, only_claim_condition(&rig, "Consolidatable").await),
+        (only_claim_condition(&env, "Drifted").await, only_claim_condition(&env, "Consolidatable").await),
         ("absent".into(), "absent".into())
     );
 }
 
-// spec 03 #4, #6, #7, #8, #9: through the hash that the pool carries.
+// spec 03 #4, #6, #7, #8, #9: through the hash annotated on the pool.
 #[tokio::test(start_paused = true)]
 async fn a_changed_template_drifts_and_a_changed_policy_does_not() {
-    let (rig, cloud) = env_with_scripted_cloud().await;
-    rig.create::<NodePool>(pool("general", json!({}))).await;
-    rig.wait(2).await;
-    rig.pending_pod("web", "1", json!({})).await;
-    rig.wait(5).await;
-    let hash = rig.api::<NodePool>().get("general").await.unwrap().metadata.annotations.unwrap();
+    let (env, cloud) = env_with_scripted_cloud().await;
+    env.create::<NodePool>(pool("general", json!({}))).await;
+    env.wait(2).await;
+    env.pending_pod("web", "1", json!({})).await;
+    env.wait(5).await;
+    let hash = env.api::<NodePool>().get("general").await.unwrap().metadata.annotations.unwrap();
     assert_eq!(
-        rig.only_claim().await.metadata.annotations.unwrap()["karpenter.sh/nodepool-hash"],
+        env.only_claim().await.metadata.annotations.unwrap()["karpenter.sh/nodepool-hash"],
         hash["karpenter.sh/nodepool-hash"]
     );
     *cloud.drift.lock().unwrap() = Some(|| Ok(None));
 
-    rig.patch::<NodePool>("general", json!({"spec": {"weight": 5, "disruption": {"consolidateAfter": "1h"}}})).await;
-    rig.wait(2).await;
-    assert_eq!(only_claim_condition(&rig, "Drifted").await, "absent");
+    env.patch::<NodePool>("general", json!({"spec": {"weight": 5, "disruption": {"consolidateAfter": "1h"}}})).await;
+    env.wait(2).await;
+    assert_eq!(only_claim_condition(&env, "Drifted").await, "absent");
 
     *cloud.drift.lock().unwrap() = Some(|| Ok(Some("ImageDrift".into())));
-    rig.patch::<NodePool>("general", json!({"spec": {"template": {"metadata": {"labels": {"team": "a"}}}}})).await;
-    rig.wait(2).await;
+    env.patch::<NodePool>("general", json!({"spec": {"template": {"metadata": {"labels": {"team": "a"}}}}})).await;
+    env.wait(2).await;
     assert_eq!(
-        only_claim_condition(&rig, "Drifted").await,
+        only_claim_condition(&env, "Drifted").await,
         "True/NodePoolDrifted",
-        "at once, and not for the provider's reason"
+        "the condition is set at once, with the pool's reason"
     );
     *cloud.drift.lock().unwrap() = Some(|| Ok(None));
 
-    // Another version's hash cannot be compared, nor can one that is not there.
-    let name = rig.only_claim().await.metadata.name.unwrap();
+    // A hash of another version, or without a version, cannot be compared.
+    let name = env.only_claim().await.metadata.name.unwrap();
     let version =
         |text: Option<&str>| json!({"metadata": {"annotations": {"karpenter.sh/nodepool-hash-version": text}}});
-    rig.patch::<NodeClaim>(&name, version(Some("v1"))).await;
-    rig.wait(2).await;
-    assert_eq!(only_claim_condition(&rig, "Drifted").await, "absent");
-    rig.patch::<NodeClaim>(&name, version(Some("v3"))).await;
-    rig.wait(2).await;
-    assert_eq!(only_claim_condition(&rig, "Drifted").await, "True/NodePoolDrifted");
-    rig.patch::<NodeClaim>(&name, version(None)).await;
-    rig.wait(2).await;
-    assert_eq!(only_claim_condition(&rig, "Drifted").await, "absent");
+    env.patch::<NodeClaim>(&name, version(Some("v1"))).await;
+    env.wait(2).await;
+    assert_eq!(only_claim_condition(&env, "Drifted").await, "absent");
+    env.patch::<NodeClaim>(&name, version(Some("v3"))).await;
+    env.wait(2).await;
+    assert_eq!(only_claim_condition(&env, "Drifted").await, "True/NodePoolDrifted");
+    env.patch::<NodeClaim>(&name, version(None)).await;
+    env.wait(2).await;
+    assert_eq!(only_claim_condition(&env, "Drifted").await, "absent");
 }
 
-// spec 03 #5, #10: and the condition's age is that of the drift, not of its latest reason.
+// spec 03 #5, #10: the condition's transition time is that of the drift, not of its latest reason.
 #[tokio::test(start_paused = true)]
-async fn requirements_count_before_the_providers_reason() {
-    let (rig, cloud, _) = env_with_initialized_claim("Never").await;
+async fn requirement_drift_takes_precedence_over_the_providers_reason() {
+    let (env, cloud, _) = env_with_initialized_claim("Never").await;
     *cloud.drift.lock().unwrap() = Some(|| Ok(Some("ImageDrift".into())));
-    rig.wait(301).await;
+    env.wait(301).await;
     let since = |claim: &NodeClaim| {
         let conditions = &claim.status.as_ref().unwrap().conditions;
         conditions.iter().find(|c| c.condition_type == "Drifted").unwrap().last_transition_time.clone()
     };
-    let first = rig.only_claim().await;
+    let first = env.only_claim().await;
     let windows = json!([{"key": "kubernetes.io/os", "operator": "In", "values": ["windows"]}]);
-    rig.patch::<NodePool>("general", json!({"spec": {"template": {"spec": {"requirements": windows}}}})).await;
-    rig.wait(60).await;
-    let second = rig.only_claim().await;
+    env.patch::<NodePool>("general", json!({"spec": {"template": {"spec": {"requirements": windows}}}})).await;
+    env.wait(60).await;
+    let second = env.only_claim().await;
     assert_eq!(claim_condition(&second, "Drifted"), "True/RequirementsDrifted");
     assert_eq!(since(&first), since(&second));
 }
 
-// spec 03 #14: a type that vanished is looked for once the claim is an hour old.
+// spec 03 #14: a missing instance type is checked once the claim is an hour old.
 #[tokio::test(start_paused = true)]
-async fn a_type_that_vanished_is_drift_after_an_hour() {
-    let (rig, cloud, _) = env_with_initialized_claim("Never").await;
+async fn a_missing_instance_type_is_drift_after_an_hour() {
+    let (env, cloud, _) = env_with_initialized_claim("Never").await;
     cloud.has_no_instance_types.store(true, std::sync::atomic::Ordering::SeqCst);
-    rig.wait(3500).await;
-    assert_eq!(only_claim_condition(&rig, "Drifted").await, "absent");
-    rig.wait(400).await;
-    assert_eq!(only_claim_condition(&rig, "Drifted").await, "True/InstanceTypeNotFound");
+    env.wait(3500).await;
+    assert_eq!(only_claim_condition(&env, "Drifted").await, "absent");
+    env.wait(400).await;
+    assert_eq!(only_claim_condition(&env, "Drifted").await, "True/InstanceTypeNotFound");
     cloud.has_no_instance_types.store(false, std::sync::atomic::Ordering::SeqCst);
-    rig.wait(301).await;
-    assert_eq!(only_claim_condition(&rig, "Drifted").await, "absent");
-    // Found once, it is not looked for again for half an hour.
+    env.wait(301).await;
+    assert_eq!(only_claim_condition(&env, "Drifted").await, "absent");
+    // Once found, the type is not checked again for half an hour.
     cloud.has_no_instance_types.store(true, std::sync::atomic::Ordering::SeqCst);
-    rig.wait(1200).await;
-    assert_eq!(only_claim_condition(&rig, "Drifted").await, "absent");
-    rig.wait(900).await;
-    assert_eq!(only_claim_condition(&rig, "Drifted").await, "True/InstanceTypeNotFound");
+    env.wait(1200).await;
+    assert_eq!(only_claim_condition(&env, "Drifted").await, "absent");
+    env.wait(900).await;
+    assert_eq!(only_claim_condition(&env, "Drifted").await, "True/InstanceTypeNotFound");
 }
 
 // spec 03 #17
 #[tokio::test(start_paused = true)]
-async fn both_conditions_come_and_go_together() {
-    let (rig, cloud, _) = env_with_initialized_claim("Never").await;
+async fn both_conditions_are_set_and_cleared_together() {
+    let (env, cloud, _) = env_with_initialized_claim("Never").await;
     *cloud.drift.lock().unwrap() = Some(|| Ok(Some("ImageDrift".into())));
-    rig.patch::<NodePool>("general", json!({"spec": {"disruption": {"consolidateAfter": "0s"}}})).await;
-    rig.wait(2).await;
+    env.patch::<NodePool>("general", json!({"spec": {"disruption": {"consolidateAfter": "0s"}}})).await;
+    env.wait(2).await;
     let both = |claim: &NodeClaim| (claim_condition(claim, "Drifted"), claim_condition(claim, "Consolidatable"));
-    assert_eq!(both(&rig.only_claim().await), ("True/ImageDrift".into(), "True/Consolidatable".into()));
+    assert_eq!(both(&env.only_claim().await), ("True/ImageDrift".into(), "True/Consolidatable".into()));
     *cloud.drift.lock().unwrap() = None;
-    rig.patch::<NodePool>("general", json!({"spec": {"disruption": {"consolidateAfter": "Never"}}})).await;
-    rig.wait(2).await;
-    assert_eq!(both(&rig.only_claim().await), ("absent".into(), "absent".into()));
+    env.patch::<NodePool>("general", json!({"spec": {"disruption": {"consolidateAfter": "Never"}}})).await;
+    env.wait(2).await;
+    assert_eq!(both(&env.only_claim().await), ("absent".into(), "absent".into()));
 }
 
-/// A provider that cannot tell leaves what was said, and the other condition is written all the same; one whose machine is gone too.
+/// If the provider fails, or the instance does not exist, the condition stays and the other
+/// condition is still written.
 #[tokio::test(start_paused = true)]
-async fn a_provider_that_fails_changes_nothing_about_the_other_condition() {
-    let (rig, cloud, _) = env_with_initialized_claim("Never").await;
+async fn a_provider_failure_does_not_affect_the_other_condition() {
+    let (env, cloud, _) = env_with_initialized_claim("Never").await;
     *cloud.drift.lock().unwrap() = Some(|| Ok(Some("ImageDrift".into())));
-    rig.wait(301).await;
+    env.wait(301).await;
     for fails in [(|| Err(DriftError("throttled".into()))) as ScriptedDrift, || {
         Err(DriftError(Box::new(InstanceError::NotFound("i-1".into()))))
     }] {
         *cloud.drift.lock().unwrap() = Some(fails);
-        rig.patch::<NodePool>("general", json!({"spec": {"disruption": {"consolidateAfter": "0s"}}})).await;
-        rig.wait(2).await;
-        assert_eq!(only_claim_condition(&rig, "Drifted").await, "True/ImageDrift");
-        assert_eq!(only_claim_condition(&rig, "Consolidatable").await, "True/Consolidatable");
-        rig.patch::<NodePool>("general", json!({"spec": {"disruption": {"consolidateAfter": "Never"}}})).await;
-        rig.wait(2).await;
-        assert_eq!(only_claim_condition(&rig, "Consolidatable").await, "absent");
+        env.patch::<NodePool>("general", json!({"spec": {"disruption": {"consolidateAfter": "0s"}}})).await;
+        env.wait(2).await;
+        assert_eq!(only_claim_condition(&env, "Drifted").await, "True/ImageDrift");
+        assert_eq!(only_claim_condition(&env, "Consolidatable").await, "True/Consolidatable");
+        env.patch::<NodePool>("general", json!({"spec": {"disruption": {"consolidateAfter": "Never"}}})).await;
+        env.wait(2).await;
+        assert_eq!(only_claim_condition(&env, "Consolidatable").await, "absent");
     }
 }
 
 // spec 03 #18, spec 01 #71
 #[tokio::test(start_paused = true)]
 async fn never_and_not_initialized_are_not_consolidatable() {
-    let (rig, _, node) = env_with_initialized_claim("0s").await;
-    assert_eq!(only_claim_condition(&rig, "Consolidatable").await, "True/Consolidatable");
-    rig.patch::<NodePool>("general", json!({"spec": {"disruption": {"consolidateAfter": "Never"}}})).await;
-    rig.wait(1).await;
-    assert_eq!(only_claim_condition(&rig, "Consolidatable").await, "absent");
-    rig.patch::<NodePool>("general", json!({"spec": {"disruption": {"consolidateAfter": "0s"}}})).await;
-    rig.wait(1).await;
-    assert_eq!(only_claim_condition(&rig, "Consolidatable").await, "True/Consolidatable");
-    // While the node is not ready, the claim that is said not to be initialized stays so.
-    rig.set_ready_condition(&node, "False").await;
-    set_condition_unknown(&rig, "Initialized").await;
-    rig.wait(1).await;
-    assert_eq!(only_claim_condition(&rig, "Consolidatable").await, "absent");
+    let (env, _, node) = env_with_initialized_claim("0s").await;
+    assert_eq!(only_claim_condition(&env, "Consolidatable").await, "True/Consolidatable");
+    env.patch::<NodePool>("general", json!({"spec": {"disruption": {"consolidateAfter": "Never"}}})).await;
+    env.wait(1).await;
+    assert_eq!(only_claim_condition(&env, "Consolidatable").await, "absent");
+    env.patch::<NodePool>("general", json!({"spec": {"disruption": {"consolidateAfter": "0s"}}})).await;
+    env.wait(1).await;
+    assert_eq!(only_claim_condition(&env, "Consolidatable").await, "True/Consolidatable");
+    // While the node is not ready, the Initialized condition stays Unknown.
+    env.set_ready_condition(&node, "False").await;
+    set_condition_unknown(&env, "Initialized").await;
+    env.wait(1).await;
+    assert_eq!(only_claim_condition(&env, "Consolidatable").await, "absent");
 }
 
 // spec 03 #19, #20, spec 01 #71
 #[tokio::test(start_paused = true)]
-async fn a_claim_waits_for_its_pods_to_settle_and_not_a_second_longer() {
-    let (rig, _, node) = env_with_initialized_claim("30s").await;
-    assert_eq!(only_claim_condition(&rig, "Consolidatable").await, "absent", "it was initialized just now");
-    rig.wait(30).await;
-    assert_eq!(only_claim_condition(&rig, "Consolidatable").await, "True/Consolidatable");
-    rig.pending_pod("web", "100m", json!({})).await;
-    rig.bind("web", &node).await;
-    rig.wait(2).await;
-    assert_eq!(only_claim_condition(&rig, "Consolidatable").await, "absent");
-    rig.wait(27).await;
-    assert_eq!(only_claim_condition(&rig, "Consolidatable").await, "absent");
-    rig.wait(2).await;
-    assert_eq!(only_claim_condition(&rig, "Consolidatable").await, "True/Consolidatable");
+async fn a_claim_is_consolidatable_as_soon_as_consolidate_after_has_passed() {
+    let (env, _, node) = env_with_initialized_claim("30s").await;
+    assert_eq!(only_claim_condition(&env, "Consolidatable").await, "absent", "the claim was initialized just now");
+    env.wait(30).await;
+    assert_eq!(only_claim_condition(&env, "Consolidatable").await, "True/Consolidatable");
+    env.pending_pod("web", "100m", json!({})).await;
+    env.bind("web", &node).await;
+    env.wait(2).await;
+    assert_eq!(only_claim_condition(&env, "Consolidatable").await, "absent");
+    env.wait(27).await;
+    assert_eq!(only_claim_condition(&env, "Consolidatable").await, "absent");
+    env.wait(2).await;
+    assert_eq!(only_claim_condition(&env, "Consolidatable").await, "True/Consolidatable");
 }
 
 // spec 03 #21
 #[tokio::test(start_paused = true)]
 async fn claims_of_static_pools_drift_and_are_never_consolidatable() {
-    let (rig, cloud, _) = env_with_ready_claim(json!({"replicas": 1, "disruption": {"consolidateAfter": "0s"}})).await;
+    let (env, cloud, _) = env_with_ready_claim(json!({"replicas": 1, "disruption": {"consolidateAfter": "0s"}})).await;
     *cloud.drift.lock().unwrap() = Some(|| Ok(Some("ImageDrift".into())));
-    rig.wait(301).await;
-    let claim = rig.claims().await.into_iter().find(|c| c.metadata.name.as_deref() == Some("a")).unwrap();
+    env.wait(301).await;
+    let claim = env.claims().await.into_iter().find(|c| c.metadata.name.as_deref() == Some("a")).unwrap();
     assert_eq!(claim_condition(&claim, "Drifted"), "True/ImageDrift");
     assert_eq!(claim_condition(&claim, "Consolidatable"), "absent");
 }
 
-// spec 03 #22: the last pod's removal is no event of its own; that it was told to go was.
+// spec 03 #22: the removal of the last pod is no event; its deletion timestamp was.
 #[tokio::test(start_paused = true)]
-async fn a_pod_that_is_gone_counts_from_when_it_was_told_to_go() {
-    let (rig, _, node) = env_with_initialized_claim("30s").await;
-    let noted = async || rig.only_claim().await.status.unwrap().last_pod_event_time.unwrap().0;
-    rig.pending_pod("web", "100m", json!({"terminationGracePeriodSeconds": 60})).await;
-    rig.bind("web", &node).await;
-    rig.wait(5).await;
-    let bound = noted().await;
-    rig.wait(4).await;
-    rig.pods().delete("web", &DeleteParams::default()).await.unwrap();
-    rig.wait(1).await;
-    assert_eq!(noted().await, bound, "less than ten seconds later");
-    rig.wait(15).await;
+async fn a_removed_pod_counts_from_its_deletion_timestamp() {
+    let (env, _, node) = env_with_initialized_claim("30s").await;
+    let last_pod_event = async || env.only_claim().await.status.unwrap().last_pod_event_time.unwrap().0;
+    env.pending_pod("web", "100m", json!({"terminationGracePeriodSeconds": 60})).await;
+    env.bind("web", &node).await;
+    env.wait(5).await;
+    let bound = last_pod_event().await;
+    env.wait(4).await;
+    env.pods().delete("web", &DeleteParams::default()).await.unwrap();
+    env.wait(1).await;
+    assert_eq!(last_pod_event().await, bound, "less than ten seconds later");
+    env.wait(15).await;
     let now = DeleteParams { grace_period_seconds: Some(0), ..DeleteParams::default() };
-    rig.pods().delete("web", &now).await.unwrap();
-    rig.wait(2).await;
-    assert_eq!(noted().await, bound);
+    env.pods().delete("web", &now).await.unwrap();
+    env.wait(2).await;
+    assert_eq!(last_pod_event().await, bound);
 }
 
 // spec 03 #23
 #[tokio::test(start_paused = true)]
-async fn pods_on_nodes_without_a_claim_are_nobodys_event() {
-    let (rig, _, node) = env_with_initialized_claim("30s").await;
-    let mut other = rig.only_node().await;
+async fn pods_on_nodes_without_a_claim_are_no_pod_events() {
+    let (env, _, node) = env_with_initialized_claim("30s").await;
+    let mut other = env.only_node().await;
     other.metadata = serde_json::from_value(json!({"name": "theirs"})).unwrap();
     other.spec.as_mut().unwrap().provider_id = Some("other://1".into());
-    rig.create::<Node>(serde_json::to_value(other).unwrap()).await;
-    rig.pending_pod("web", "100m", json!({})).await;
-    rig.bind("web", "theirs").await;
+    env.create::<Node>(serde_json::to_value(other).unwrap()).await;
+    env.pending_pod("web", "100m", json!({})).await;
+    env.bind("web", "theirs").await;
     let daemon = json!({"metadata": {"name": "d", "ownerReferences": [{"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "d", "uid": "1"}]},
         "spec": {"nodeName": node, "containers": [{"name": "c", "image": "i"}]}});
-    rig.pods().create(&kube::api::PostParams::default(), &serde_json::from_value(daemon).unwrap()).await.unwrap();
-    rig.wait(5).await;
-    assert_eq!(rig.only_claim().await.status.unwrap().last_pod_event_time, None);
+    env.pods().create(&kube::api::PostParams::default(), &serde_json::from_value(daemon).unwrap()).await.unwrap();
+    env.wait(5).await;
+    assert_eq!(env.only_claim().await.status.unwrap().last_pod_event_time, None);
 }

@@ -1,4 +1,5 @@
-//! Expiration: a claim ends when its time is up, whatever stands in the way (spec 03 §12.1).
+//! Expiration: a claim is deleted when `expireAfter` has passed, whatever protects it (spec 03
+//! §12.1).
 
 use kerf_api::nodepool::NodePool;
 use kube::api::{Patch, PatchParams};
@@ -8,56 +9,56 @@ use crate::test_env::TestEnv;
 
 const DISRUPTED_LABELS: [&str; 5] = ["expired", "general", "", "", "graceful"];
 
-/// The claims that nobody has told to go.
-async fn remaining_claims(rig: &TestEnv) -> Vec<String> {
-    let all = rig.claims().await.into_iter().filter(|claim| claim.metadata.deletion_timestamp.is_none());
+/// Returns the names of claims that are not being deleted.
+async fn remaining_claims(env: &TestEnv) -> Vec<String> {
+    let all = env.claims().await.into_iter().filter(|claim| claim.metadata.deletion_timestamp.is_none());
     all.map(|claim| claim.metadata.name.unwrap()).collect()
 }
 
 // spec 03 #118
 #[tokio::test(start_paused = true)]
-async fn a_claim_ends_at_the_instant_at_which_it_expires() {
-    let rig = TestEnv::start().await;
+async fn a_claim_is_deleted_when_it_expires() {
+    let env = TestEnv::start().await;
     let none = json!({"spec": {"disruption": {"budgets": [{"nodes": "0"}]}}});
-    rig.patch::<NodePool>("general", none).await;
-    rig.create_claim("short", json!({"expireAfter": "30s"})).await;
-    rig.create_claim("long", json!({"expireAfter": "200s"})).await;
-    rig.create_claim("never", json!({"expireAfter": "Never"})).await;
-    rig.wait(2).await;
-    let node = rig.api::<kerf_api::nodeclaim::NodeClaim>().get("short").await.unwrap().status.unwrap();
+    env.patch::<NodePool>("general", none).await;
+    env.create_claim("short", json!({"expireAfter": "30s"})).await;
+    env.create_claim("long", json!({"expireAfter": "200s"})).await;
+    env.create_claim("never", json!({"expireAfter": "Never"})).await;
+    env.wait(2).await;
+    let node = env.api::<kerf_api::nodeclaim::NodeClaim>().get("short").await.unwrap().status.unwrap();
     let node = node.node_name.unwrap();
-    rig.make_ready(&node).await;
-    rig.pending_pod("web", "100m", json!({})).await;
-    let kept = Patch::Merge(json!({"metadata": {"annotations": {"karpenter.sh/do-not-disrupt": "true"}}}));
-    rig.pods().patch("web", &PatchParams::default(), &kept).await.unwrap();
-    rig.bind("web", &node).await;
-    rig.wait(26).await;
-    assert_eq!(remaining_claims(&rig).await, ["long", "never", "short"], "28 seconds old");
-    rig.wait(3).await;
-    assert_eq!(remaining_claims(&rig).await, ["long", "never"]);
-    let mut counted = DISRUPTED_LABELS;
-    counted[2] = "spot";
-    assert_eq!(rig.metrics.nodeclaims_disrupted.get(&counted), 1.0);
-    assert_eq!(rig.metrics.pods_disruption_initiated.get(&counted), 1.0);
-    rig.wait(160).await;
-    assert_eq!(remaining_claims(&rig).await, ["long", "never"]);
-    assert_eq!(rig.metrics.nodeclaims_disrupted.get(&counted), 1.0, "it is still draining, and counted once");
-    rig.wait(15).await;
-    assert_eq!(remaining_claims(&rig).await, ["never"]);
-    rig.wait(1000).await;
-    assert_eq!(remaining_claims(&rig).await, ["never"]);
+    env.make_ready(&node).await;
+    env.pending_pod("web", "100m", json!({})).await;
+    let protected = Patch::Merge(json!({"metadata": {"annotations": {"karpenter.sh/do-not-disrupt": "true"}}}));
+    env.pods().patch("web", &PatchParams::default(), &protected).await.unwrap();
+    env.bind("web", &node).await;
+    env.wait(26).await;
+    assert_eq!(remaining_claims(&env).await, ["long", "never", "short"], "28 seconds old");
+    env.wait(3).await;
+    assert_eq!(remaining_claims(&env).await, ["long", "never"]);
+    let mut labels = DISRUPTED_LABELS;
+    labels[2] = "spot";
+    assert_eq!(env.metrics.nodeclaims_disrupted.get(&labels), 1.0);
+    assert_eq!(env.metrics.pods_disruption_initiated.get(&labels), 1.0);
+    env.wait(160).await;
+    assert_eq!(remaining_claims(&env).await, ["long", "never"]);
+    assert_eq!(env.metrics.nodeclaims_disrupted.get(&labels), 1.0, "the draining claim is counted once");
+    env.wait(15).await;
+    assert_eq!(remaining_claims(&env).await, ["never"]);
+    env.wait(1000).await;
+    assert_eq!(remaining_claims(&env).await, ["never"]);
 }
 
-/// Whoever is started later than the claim's end ends it then; and a claim does not need a pool for it.
+/// A claim that expired while no controllers ran is deleted at the next start, also without a pool.
 #[tokio::test(start_paused = true)]
-async fn what_expired_while_nobody_was_there_ends_at_the_next_start() {
-    let mut rig = TestEnv::start().await;
-    rig.stop();
-    rig.create_claim("a", json!({"expireAfter": "30s"})).await;
-    rig.patch::<kerf_api::nodeclaim::NodeClaim>("a", json!({"metadata": {"labels": {"karpenter.sh/nodepool": null}}}))
+async fn a_claim_that_expired_while_no_controllers_ran_is_deleted_at_the_next_start() {
+    let mut env = TestEnv::start().await;
+    env.stop();
+    env.create_claim("a", json!({"expireAfter": "30s"})).await;
+    env.patch::<kerf_api::nodeclaim::NodeClaim>("a", json!({"metadata": {"labels": {"karpenter.sh/nodepool": null}}}))
         .await;
-    rig.wait(60).await;
-    let cloud = kerf_kwok::Kwok::new(rig.server.client_as("kwok"), rig.clock, kerf_kwok::built_in_catalogue());
-    let rig = rig.start_controllers(std::sync::Arc::new(cloud)).await;
-    assert_eq!(remaining_claims(&rig).await, Vec::<String>::new());
+    env.wait(60).await;
+    let cloud = kerf_kwok::Kwok::new(env.server.client_as("kwok"), env.clock, kerf_kwok::built_in_catalogue());
+    let env = env.start_controllers(std::sync::Arc::new(cloud)).await;
+    assert_eq!(remaining_claims(&env).await, Vec::<String>::new());
 }

@@ -1,4 +1,5 @@
-//! Two processes, one lease (spec 07 §1.1): who works, how fast the other takes over, and that never two of them write.
+//! Leader election between two processes (spec 07 §1.1): which one writes, how fast the other takes
+//! over, and that they never write at the same time.
 
 use std::sync::Arc;
 
@@ -17,7 +18,7 @@ use tokio::task::JoinHandle;
 
 use crate::test_env::{TestEnv, pool};
 
-/// A process that wants the lease.
+/// A process that takes part in leader election.
 struct LeaderProcess {
     agent: &'static str,
     metrics: Arc<Metrics>,
@@ -25,20 +26,20 @@ struct LeaderProcess {
     running: JoinHandle<Result<(), RunError>>,
 }
 
-fn start(rig: &TestEnv, agent: &'static str) -> LeaderProcess {
-    let client = rig.server.client_as(agent);
-    start_with(rig, agent, client.clone(), client)
+fn start(env: &TestEnv, agent: &'static str) -> LeaderProcess {
+    let client = env.server.client_as(agent);
+    start_with(env, agent, client.clone(), client)
 }
 
-/// The same with a client for the controllers and another for the lease.
-fn start_with(rig: &TestEnv, agent: &'static str, client: kube::Client, lease_client: kube::Client) -> LeaderProcess {
-    let recorder = Arc::new(Recorder::new(client.clone(), rig.clock, 1));
+/// Starts a process with separate clients for the controllers and the lease.
+fn start_with(env: &TestEnv, agent: &'static str, client: kube::Client, lease_client: kube::Client) -> LeaderProcess {
+    let recorder = Arc::new(Recorder::new(client.clone(), env.clock, 1));
     let metrics = Arc::new(Metrics::new());
     let ctx = Context {
-        cloud: Arc::new(Kwok::new(client.clone(), rig.clock, built_in_catalogue())),
+        cloud: Arc::new(Kwok::new(client.clone(), env.clock, built_in_catalogue())),
         client,
         cluster: SharedCluster::default(),
-        clock: rig.clock,
+        clock: env.clock,
         events: recorder.clone(),
         metrics: metrics.clone(),
         settings: Arc::new(Settings::default()),
@@ -60,37 +61,37 @@ impl LeaderProcess {
         self.metrics.leader_election_master_status.get(&["karpenter-leader-election"]) == Some(1.0)
     }
 
-    /// kill -9.
+    /// Stops the process as `kill -9` would.
     async fn kill(self) {
         self.running.abort();
         let _ = self.running.await;
     }
 }
 
-/// Two processes under load: pods keep coming, each too big for any node that there is.
+/// Starts two processes, and keeps creating pods that fit on no existing node.
 async fn start_two_under_load() -> (TestEnv, LeaderProcess, LeaderProcess) {
-    let rig = TestEnv::without_controllers().await;
-    rig.create::<NodePool>(pool("general", json!({}))).await;
-    rig.server.start_audit();
-    let one = start(&rig, "kerf-one");
-    rig.wait(1).await;
-    let two = start(&rig, "kerf-two");
+    let env = TestEnv::without_controllers().await;
+    env.create::<NodePool>(pool("general", json!({}))).await;
+    env.server.start_audit();
+    let one = start(&env, "kerf-one");
+    env.wait(1).await;
+    let two = start(&env, "kerf-two");
     for i in 0..5 {
-        rig.pending_pod(&format!("first-{i}"), "60", json!({})).await;
-        rig.wait(1).await;
+        env.pending_pod(&format!("first-{i}"), "60", json!({})).await;
+        env.wait(1).await;
     }
     assert!(one.is_leader() && !two.is_leader());
-    (rig, one, two)
+    (env, one, two)
 }
 
-async fn create_pods_for_seconds(rig: &TestEnv, seconds: usize) {
+async fn create_pods_for_seconds(env: &TestEnv, seconds: usize) {
     for i in 0..seconds {
-        rig.pending_pod(&format!("more-{i}"), "60", json!({})).await;
-        rig.wait(1).await;
+        env.pending_pod(&format!("more-{i}"), "60", json!({})).await;
+        env.wait(1).await;
     }
 }
 
-/// When each of the two wrote something, leases aside: its first and its last time.
+/// Returns the time of the first and the last write of a process, without writes of leases.
 fn span(writes: &[AuditedWrite], agent: &str) -> Option<(Timestamp, Timestamp)> {
     let mut times =
         writes.iter().filter(|write| write.user_agent == agent && write.resource != "leases").map(|write| write.at);
@@ -106,85 +107,88 @@ fn assert_one_after_the_other(writes: &[AuditedWrite], one: &str, two: &str) -> 
 }
 
 #[tokio::test(start_paused = true)]
-async fn after_a_kill_the_other_works_within_twenty_seconds() {
-    let (rig, one, two) = start_two_under_load().await;
-    let killed = rig.clock.now();
+async fn after_a_kill_the_other_process_leads_within_twenty_seconds() {
+    let (env, one, two) = start_two_under_load().await;
+    let killed_at = env.clock.now();
     one.kill().await;
-    create_pods_for_seconds(&rig, 25).await;
+    create_pods_for_seconds(&env, 25).await;
     assert!(two.is_leader());
-    let first = assert_one_after_the_other(&rig.server.take_audit(), "kerf-one", "kerf-two");
-    let took = first.duration_since(killed).as_secs_f64();
-    assert!((10.0..20.0).contains(&took), "{took} s: not before the lease runs out, and soon after");
+    let first = assert_one_after_the_other(&env.server.take_audit(), "kerf-one", "kerf-two");
+    let took = first.duration_since(killed_at).as_secs_f64();
+    assert!(
+        (10.0..20.0).contains(&took),
+        "{took} s: the successor starts soon after the lease expires, and not before"
+    );
 }
 
 // spec 07 #19
 #[tokio::test(start_paused = true)]
-async fn after_sigterm_the_other_works_within_two_seconds() {
-    let (rig, one, two) = start_two_under_load().await;
-    create_pods_for_seconds(&rig, 3).await;
-    let asked = rig.clock.now();
+async fn after_sigterm_the_other_process_leads_within_two_seconds() {
+    let (env, one, two) = start_two_under_load().await;
+    create_pods_for_seconds(&env, 3).await;
+    let requested_at = env.clock.now();
     one.shutdown.request();
     assert!(one.running.await.unwrap().is_ok());
-    let leases: Api<coordination::Lease> = Api::namespaced(rig.client.clone(), "kube-system");
-    let writes = rig.server.take_audit();
+    let leases: Api<coordination::Lease> = Api::namespaced(env.client.clone(), "kube-system");
+    let writes = env.server.take_audit();
     let released = writes.iter().rfind(|write| write.user_agent == one.agent && write.resource == "leases").unwrap().at;
-    assert!(released.duration_since(asked).as_secs_f64() < 1.0, "the holder is cleared before the process ends");
-    rig.pending_pod("next", "60", json!({})).await;
-    rig.wait(4).await;
+    assert!(released.duration_since(requested_at).as_secs_f64() < 1.0, "the holder is cleared before the process ends");
+    env.pending_pod("next", "60", json!({})).await;
+    env.wait(4).await;
     assert!(two.is_leader());
     let spec = leases.get("karpenter-leader-election").await.unwrap().spec.unwrap();
     assert_eq!(spec.holder_identity.as_deref(), Some("kerf-two"));
     assert_eq!(spec.lease_transitions, Some(1));
-    let acquired = spec.acquire_time.unwrap().0.duration_since(asked).as_secs_f64();
+    let acquired = spec.acquire_time.unwrap().0.duration_since(requested_at).as_secs_f64();
     assert!(acquired < 2.0, "{acquired} s");
-    let later = rig.server.take_audit();
+    let later = env.server.take_audit();
     let all: Vec<AuditedWrite> = writes.into_iter().chain(later).collect();
     assert_one_after_the_other(&all, "kerf-one", "kerf-two");
 }
 
 // spec 07 #68
 #[tokio::test(start_paused = true)]
-async fn nobody_works_while_somebody_else_holds_the_lease() {
-    let rig = TestEnv::without_controllers().await;
-    rig.create::<NodePool>(pool("general", json!({}))).await;
-    let leases: Api<coordination::Lease> = Api::namespaced(rig.client.clone(), "kube-system");
+async fn a_process_does_not_write_while_another_holds_the_lease() {
+    let env = TestEnv::without_controllers().await;
+    env.create::<NodePool>(pool("general", json!({}))).await;
+    let leases: Api<coordination::Lease> = Api::namespaced(env.client.clone(), "kube-system");
     let lease = json!({"metadata": {"name": "karpenter-leader-election"}, "spec": {"holderIdentity": "karpenter", "leaseDurationSeconds": 15, "leaseTransitions": 3}});
     leases.create(&PostParams::default(), &serde_json::from_value(lease).unwrap()).await.unwrap();
-    rig.server.start_audit();
-    let one = start(&rig, "kerf-one");
+    env.server.start_audit();
+    let one = start(&env, "kerf-one");
     for _ in 0..20 {
-        rig.wait(5).await;
-        let renew = json!({"spec": {"renewTime": rig.clock.now().strftime("%Y-%m-%dT%H:%M:%S%.6fZ").to_string()}});
+        env.wait(5).await;
+        let renew = json!({"spec": {"renewTime": env.clock.now().strftime("%Y-%m-%dT%H:%M:%S%.6fZ").to_string()}});
         leases.patch("karpenter-leader-election", &PatchParams::default(), &Patch::Merge(renew)).await.unwrap();
     }
     assert!(!one.is_leader());
-    assert!(rig.server.take_audit().iter().all(|write| write.user_agent != one.agent));
-    rig.wait(20).await;
-    assert!(one.is_leader(), "a lease that nobody renews runs out");
+    assert!(env.server.take_audit().iter().all(|write| write.user_agent != one.agent));
+    env.wait(20).await;
+    assert!(one.is_leader(), "a lease that is not renewed expires");
     let spec = leases.get("karpenter-leader-election").await.unwrap().spec.unwrap();
     assert_eq!((spec.holder_identity.as_deref(), spec.lease_transitions), (Some("kerf-one"), Some(4)));
 }
 
-/// A leader that cannot renew stops before anybody else may start.
+/// A leader that cannot renew its lease stops before another process may start.
 #[tokio::test(start_paused = true)]
-async fn a_leader_that_is_cut_off_stops_in_time() {
-    let (rig, one, two) = start_two_under_load().await;
-    let cut = rig.clock.now();
+async fn a_leader_that_cannot_renew_its_lease_stops_in_time() {
+    let (env, one, two) = start_two_under_load().await;
+    let cut_off_at = env.clock.now();
     let rule = FaultRule { user_agent_prefix: "kerf-one".into(), ..FaultRule::new(Fault::InternalError, 1_000_000) };
     let only_writes = FaultRule { resources: vec!["leases".into()], ..rule };
-    rig.server.set_faults(vec![only_writes], 1);
-    create_pods_for_seconds(&rig, 25).await;
+    env.server.set_faults(vec![only_writes], 1);
+    create_pods_for_seconds(&env, 25).await;
     assert!(matches!(one.running.await.unwrap(), Err(RunError::Lease(_))), "losing the lease is fatal");
     assert!(two.is_leader());
-    let writes = rig.server.take_audit();
+    let writes = env.server.take_audit();
     assert_one_after_the_other(&writes, "kerf-one", "kerf-two");
     let (_, last) = span(&writes, "kerf-one").unwrap();
-    assert!(last.duration_since(cut).as_secs_f64() < 13.0);
+    assert!(last.duration_since(cut_off_at).as_secs_f64() < 13.0);
 }
 
-/// A client whose requests wait for an hour each.
-fn throttled(rig: &TestEnv) -> kube::Client {
-    let server = rig.server.clone();
+/// Returns a client whose requests take an hour each.
+fn throttled(env: &TestEnv) -> kube::Client {
+    let server = env.server.clone();
     let service = tower::service_fn(move |request: http::Request<kube::client::Body>| {
         let mut server = server.clone();
         async move {
@@ -197,34 +201,34 @@ fn throttled(rig: &TestEnv) -> kube::Client {
 
 // spec 07 #18
 #[tokio::test(start_paused = true)]
-async fn controllers_that_have_to_wait_do_not_cost_the_lease() {
-    let rig = TestEnv::without_controllers().await;
-    let one = start_with(&rig, "kerf-one", throttled(&rig), rig.server.client_as("kerf-one"));
-    rig.wait(120).await;
+async fn slow_controller_requests_do_not_lose_the_lease() {
+    let env = TestEnv::without_controllers().await;
+    let one = start_with(&env, "kerf-one", throttled(&env), env.server.client_as("kerf-one"));
+    env.wait(120).await;
     assert!(one.is_leader() && !one.running.is_finished());
-    let leases: Api<coordination::Lease> = Api::namespaced(rig.client.clone(), "kube-system");
+    let leases: Api<coordination::Lease> = Api::namespaced(env.client.clone(), "kube-system");
     let spec = leases.get("karpenter-leader-election").await.unwrap().spec.unwrap();
-    let age = rig.clock.now().duration_since(spec.renew_time.unwrap().0).as_secs_f64();
+    let age = env.clock.now().duration_since(spec.renew_time.unwrap().0).as_secs_f64();
     assert!(age < 3.0, "renewed {age} s ago");
-    // With one client for both there would be no lease at all.
+    // With a slow client for the lease the process would not become leader.
     one.kill().await;
-    let two = start_with(&rig, "kerf-two", rig.server.client_as("kerf-two"), throttled(&rig));
-    rig.wait(120).await;
+    let two = start_with(&env, "kerf-two", env.server.client_as("kerf-two"), throttled(&env));
+    env.wait(120).await;
     assert!(!two.is_leader());
 }
 
 // spec 07 §6.7
 #[tokio::test(start_paused = true)]
-async fn renewals_that_had_to_look_first_are_counted() {
-    let rig = TestEnv::without_controllers().await;
-    let one = start(&rig, "kerf-one");
-    rig.wait(10).await;
+async fn lease_renewals_that_need_a_read_are_counted() {
+    let env = TestEnv::without_controllers().await;
+    let one = start(&env, "kerf-one");
+    env.wait(10).await;
     let slow = || one.metrics.leader_election_slowpath.get(&["karpenter-leader-election"]);
     assert_eq!(slow(), 0.0);
-    let leases: Api<coordination::Lease> = Api::namespaced(rig.client.clone(), "kube-system");
+    let leases: Api<coordination::Lease> = Api::namespaced(env.client.clone(), "kube-system");
     let touched = json!({"metadata": {"annotations": {"a": "b"}}});
     leases.patch("karpenter-leader-election", &PatchParams::default(), &Patch::Merge(touched)).await.unwrap();
-    rig.wait(10).await;
-    assert_eq!(slow(), 1.0, "its own last version was no longer the last");
+    env.wait(10).await;
+    assert_eq!(slow(), 1.0, "another client wrote the lease since its last renewal");
     assert!(one.is_leader());
 }

@@ -1,4 +1,5 @@
-//! Claims that do not come to life, and what they say of their pool (spec 04 §5.6, §5.7, §8.4).
+//! Claims that do not launch or register, and the registration health of their pool (spec 04 §5.6,
+//! §5.7, §8.4).
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -20,150 +21,155 @@ fn launch_that_never_joins(n: usize) -> ScriptedLaunch {
 }
 
 async fn env_with_pool() -> (TestEnv, Arc<ScriptedCloud>) {
-    let (rig, cloud) = env_with_scripted_cloud().await;
-    rig.create::<NodePool>(pool("general", json!({}))).await;
-    rig.wait(2).await;
-    (rig, cloud)
+    let (env, cloud) = env_with_scripted_cloud().await;
+    env.create::<NodePool>(pool("general", json!({}))).await;
+    env.wait(2).await;
+    (env, cloud)
 }
 
-async fn general_pool(rig: &TestEnv) -> NodePool {
-    rig.api().get("general").await.unwrap()
+async fn general_pool(env: &TestEnv) -> NodePool {
+    env.api().get("general").await.unwrap()
 }
 
 // spec 04 #61, spec 01 #69
 #[tokio::test(start_paused = true)]
-async fn a_launch_that_keeps_failing_is_given_up() {
-    let (rig, cloud) = env_with_scripted_cloud().await;
+async fn a_claim_whose_launch_keeps_failing_is_deleted() {
+    let (env, cloud) = env_with_scripted_cloud().await;
     *cloud.always_fails.lock().unwrap() = Some(|| CreateError::Other("boom".into()));
-    rig.create_claim("a", json!({})).await;
-    rig.wait(60).await;
-    rig.only_claim().await;
-    rig.wait(5 * 60).await;
-    assert_eq!(rig.claims().await, []);
+    env.create_claim("a", json!({})).await;
+    env.wait(60).await;
+    env.only_claim().await;
+    env.wait(5 * 60).await;
+    assert_eq!(env.claims().await, []);
 }
 
 // spec 04 #62, #73, spec 01 #69
 #[tokio::test(start_paused = true)]
-async fn a_machine_that_never_joins_is_given_up_15_minutes_after_its_launch() {
-    let (rig, cloud) = env_with_scripted_cloud().await;
+async fn a_claim_whose_node_never_joins_is_deleted_after_15_minutes() {
+    let (env, cloud) = env_with_scripted_cloud().await;
     *cloud.always_fails.lock().unwrap() = Some(|| CreateError::Other("boom".into()));
-    rig.create_claim("a", json!({})).await;
-    rig.wait(3 * 60).await;
+    env.create_claim("a", json!({})).await;
+    env.wait(3 * 60).await;
     *cloud.always_fails.lock().unwrap() = None;
     cloud.script_launch(launch_that_never_joins(1));
-    rig.wait(61).await;
-    assert_eq!(claim_condition(&rig.only_claim().await, "Launched"), "True/Launched");
-    // `Registered` has been Unknown since creation, so that is where the time runs from.
-    rig.wait(10 * 60 + 50).await;
-    rig.only_claim().await;
-    rig.wait(60).await;
-    assert_eq!(rig.claims().await, []);
-    assert!(cloud.deleted.load(Ordering::SeqCst) > 0, "its machine is terminated");
+    env.wait(61).await;
+    assert_eq!(claim_condition(&env.only_claim().await, "Launched"), "True/Launched");
+    // `Registered` has been Unknown since the creation of the claim, so the timeout counts from
+    // there.
+    env.wait(10 * 60 + 50).await;
+    env.only_claim().await;
+    env.wait(60).await;
+    assert_eq!(env.claims().await, []);
+    assert!(cloud.deleted.load(Ordering::SeqCst) > 0, "its instance is terminated");
 }
 
 // spec 04 #63
 #[tokio::test(start_paused = true)]
-async fn a_registered_claim_is_never_given_up() {
-    let rig = TestEnv::start().await;
-    rig.create_claim("a", json!({})).await;
-    // Eight times as long as one that does not register has.
-    rig.wait(2 * 3600).await;
-    assert_eq!(claim_condition(&rig.only_claim().await, "Registered"), "True/Registered");
+async fn a_registered_claim_is_never_deleted_by_liveness() {
+    let env = TestEnv::start().await;
+    env.create_claim("a", json!({})).await;
+    // Eight times the registration timeout.
+    env.wait(2 * 3600).await;
+    assert_eq!(claim_condition(&env.only_claim().await, "Registered"), "True/Registered");
 }
 
 // spec 04 #64
 #[tokio::test(start_paused = true)]
 async fn two_failed_launches_make_a_pool_unhealthy() {
-    let (rig, cloud) = env_with_pool().await;
-    assert_eq!(pool_condition(&general_pool(&rig).await, HEALTH), "Unknown/AwaitingReconciliation");
-    let refuse = || CreateError::Refused { reason: "Fraud".into(), message: "call us".into(), cause: "403".into() };
-    *cloud.always_fails.lock().unwrap() = Some(refuse);
-    rig.create_claim("a", json!({})).await;
-    rig.wait(6 * 60).await;
-    assert_eq!(rig.claims().await, []);
-    assert_eq!(pool_condition(&general_pool(&rig).await, HEALTH), "Unknown/AwaitingReconciliation");
-    rig.create_claim("b", json!({})).await;
-    rig.wait(6 * 60).await;
-    let general = general_pool(&rig).await;
+    let (env, cloud) = env_with_pool().await;
+    assert_eq!(pool_condition(&general_pool(&env).await, HEALTH), "Unknown/AwaitingReconciliation");
+    let refusal = || CreateError::Refused { reason: "Fraud".into(), message: "call us".into(), cause: "403".into() };
+    *cloud.always_fails.lock().unwrap() = Some(refusal);
+    env.create_claim("a", json!({})).await;
+    env.wait(6 * 60).await;
+    assert_eq!(env.claims().await, []);
+    assert_eq!(pool_condition(&general_pool(&env).await, HEALTH), "Unknown/AwaitingReconciliation");
+    env.create_claim("b", json!({})).await;
+    env.wait(6 * 60).await;
+    let general = general_pool(&env).await;
     assert_eq!(pool_condition(&general, HEALTH), "False/Fraud");
-    assert_eq!(pool_condition(&general, "Ready"), "True/Ready", "health has no part in readiness");
+    assert_eq!(pool_condition(&general, "Ready"), "True/Ready", "readiness does not depend on registration health");
 }
 
 // spec 04 #65, #66
 #[tokio::test(start_paused = true)]
-async fn two_machines_that_never_join_make_a_pool_unhealthy_and_one_that_does_is_not_enough() {
-    let (rig, cloud) = env_with_pool().await;
+async fn two_failed_registrations_make_a_pool_unhealthy_and_one_success_is_not_enough() {
+    let (env, cloud) = env_with_pool().await;
     for n in 0..2 {
         cloud.script_launch(launch_that_never_joins(n));
-        rig.create_claim(&format!("a{n}"), json!({})).await;
+        env.create_claim(&format!("a{n}"), json!({})).await;
     }
-    rig.wait(16 * 60).await;
-    let unhealthy = general_pool(&rig).await;
+    env.wait(16 * 60).await;
+    let unhealthy = general_pool(&env).await;
     assert_eq!(pool_condition(&unhealthy, HEALTH), "False/RegistrationFailed");
     let conditions = unhealthy.status.unwrap().conditions;
     assert_eq!(conditions.iter().find(|c| c.condition_type == HEALTH).unwrap().message, "Failed to register node");
-    rig.create_claim("b", json!({})).await;
-    rig.wait(5).await;
-    assert_eq!(claim_condition(&rig.only_claim().await, "Registered"), "True/Registered");
-    assert_eq!(pool_condition(&general_pool(&rig).await, HEALTH), "False/RegistrationFailed");
+    env.create_claim("b", json!({})).await;
+    env.wait(5).await;
+    assert_eq!(claim_condition(&env.only_claim().await, "Registered"), "True/Registered");
+    assert_eq!(pool_condition(&general_pool(&env).await, HEALTH), "False/RegistrationFailed");
 }
 
 // spec 04 #67
 #[tokio::test(start_paused = true)]
-async fn a_pool_made_anew_has_no_past() {
-    let (rig, cloud) = env_with_pool().await;
+async fn a_recreated_pool_has_no_registration_history() {
+    let (env, cloud) = env_with_pool().await;
     for n in 0..2 {
         cloud.script_launch(launch_that_never_joins(n));
-        rig.create_claim(&format!("a{n}"), json!({})).await;
+        env.create_claim(&format!("a{n}"), json!({})).await;
     }
-    rig.wait(14 * 60).await;
-    // The claims outlive their pool: ownership is collected in the background, which nobody does here.
-    rig.api::<NodePool>().delete("general", &DeleteParams::default()).await.unwrap();
-    rig.create::<NodePool>(pool("general", json!({}))).await;
-    rig.wait(3 * 60).await;
-    assert_eq!(rig.claims().await, []);
-    assert_eq!(pool_condition(&general_pool(&rig).await, HEALTH), "Unknown/AwaitingReconciliation");
+    env.wait(14 * 60).await;
+    // The claims outlive their pool, because no garbage collector runs here.
+    env.api::<NodePool>().delete("general", &DeleteParams::default()).await.unwrap();
+    env.create::<NodePool>(pool("general", json!({}))).await;
+    env.wait(3 * 60).await;
+    assert_eq!(env.claims().await, []);
+    assert_eq!(pool_condition(&general_pool(&env).await, HEALTH), "Unknown/AwaitingReconciliation");
 }
 
 // spec 04 #68, #69
 #[tokio::test(start_paused = true)]
-async fn a_restart_keeps_the_verdict_and_a_change_starts_afresh() {
-    let (mut rig, cloud) = env_with_pool().await;
-    rig.create_claim("a", json!({})).await;
-    rig.wait(5).await;
-    assert_eq!(pool_condition(&general_pool(&rig).await, HEALTH), "True/NodeRegistrationHealthy");
-    rig.restart(cloud.clone());
-    rig.wait(5).await;
-    assert_eq!(pool_condition(&general_pool(&rig).await, HEALTH), "True/NodeRegistrationHealthy");
-    // One failure after one remembered success is no verdict; two are.
+async fn a_restart_keeps_registration_health_and_a_change_resets_it() {
+    let (mut env, cloud) = env_with_pool().await;
+    env.create_claim("a", json!({})).await;
+    env.wait(5).await;
+    assert_eq!(pool_condition(&general_pool(&env).await, HEALTH), "True/NodeRegistrationHealthy");
+    env.restart(cloud.clone());
+    env.wait(5).await;
+    assert_eq!(pool_condition(&general_pool(&env).await, HEALTH), "True/NodeRegistrationHealthy");
+    // After one restored success, one failure does not make the pool unhealthy; two do.
     for n in 0..2 {
         cloud.script_launch(launch_that_never_joins(n));
-        rig.create_claim(&format!("b{n}"), json!({})).await;
+        env.create_claim(&format!("b{n}"), json!({})).await;
     }
-    rig.wait(16 * 60).await;
-    assert_eq!(pool_condition(&general_pool(&rig).await, HEALTH), "False/RegistrationFailed");
-    rig.restart(cloud.clone());
-    rig.wait(5).await;
-    assert_eq!(pool_condition(&general_pool(&rig).await, HEALTH), "False/RegistrationFailed");
-    rig.patch::<NodePool>("general", json!({"spec": {"weight": 7}})).await;
-    rig.wait(5).await;
-    assert_eq!(pool_condition(&general_pool(&rig).await, HEALTH), "Unknown/AwaitingReconciliation");
-    rig.create_claim("c", json!({})).await;
-    rig.wait(5).await;
-    assert_eq!(pool_condition(&general_pool(&rig).await, HEALTH), "True/NodeRegistrationHealthy", "the ring was empty");
-    rig.patch::<KWOKNodeClass>("default", json!({"spec": {"nodeRegistrationDelay": "1s"}})).await;
-    rig.wait(5).await;
-    assert_eq!(pool_condition(&general_pool(&rig).await, HEALTH), "Unknown/AwaitingReconciliation");
+    env.wait(16 * 60).await;
+    assert_eq!(pool_condition(&general_pool(&env).await, HEALTH), "False/RegistrationFailed");
+    env.restart(cloud.clone());
+    env.wait(5).await;
+    assert_eq!(pool_condition(&general_pool(&env).await, HEALTH), "False/RegistrationFailed");
+    env.patch::<NodePool>("general", json!({"spec": {"weight": 7}})).await;
+    env.wait(5).await;
+    assert_eq!(pool_condition(&general_pool(&env).await, HEALTH), "Unknown/AwaitingReconciliation");
+    env.create_claim("c", json!({})).await;
+    env.wait(5).await;
+    assert_eq!(
+        pool_condition(&general_pool(&env).await, HEALTH),
+        "True/NodeRegistrationHealthy",
+        "the registration history was empty"
+    );
+    env.patch::<KWOKNodeClass>("default", json!({"spec": {"nodeRegistrationDelay": "1s"}})).await;
+    env.wait(5).await;
+    assert_eq!(pool_condition(&general_pool(&env).await, HEALTH), "Unknown/AwaitingReconciliation");
 }
 
 // spec 04 #70
 #[tokio::test(start_paused = true)]
-async fn without_a_class_there_is_no_verdict() {
-    let rig = TestEnv::start().await;
+async fn without_a_class_there_is_no_registration_health() {
+    let env = TestEnv::start().await;
     let elsewhere = json!({"template": {"spec": {"nodeClassRef": {"name": "nowhere"}}}});
-    rig.create::<NodePool>(pool("lost", elsewhere)).await;
-    rig.wait(5).await;
-    let lost: NodePool = rig.api().get("lost").await.unwrap();
+    env.create::<NodePool>(pool("lost", elsewhere)).await;
+    env.wait(5).await;
+    let lost: NodePool = env.api().get("lost").await.unwrap();
     assert_eq!(pool_condition(&lost, HEALTH), "absent");
     assert_eq!(pool_condition(&lost, "NodeClassReady"), "False/NodeClassNotFound");
 }

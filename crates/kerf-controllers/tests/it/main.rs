@@ -1,6 +1,7 @@
-//! The controllers at work on a cluster in this process, in virtual time. Each test names the edge case that it proves.
+//! Integration tests of the controllers on an in-process API server, in virtual time. Each test
+//! names the edge case of the spec that it proves.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop there")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot continue fails")]
 #![allow(clippy::float_cmp, reason = "counters hold whole numbers, which floats hold exactly")]
 
 mod acceptance_scenarios;
@@ -36,6 +37,6 @@ mod test_cluster;
 mod test_env;
 mod workload_simulation;
 
-// What the program itself uses, and for the same reason.
+// The allocator of the program, so that tests run with the same one.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;

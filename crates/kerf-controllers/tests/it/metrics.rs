@@ -1,4 +1,5 @@
-//! What operators see of a running controller: gauges that come and go with their objects (spec 07 §6).
+//! Metrics of a running controller: gauges that appear and disappear with their objects (spec 07
+//! §6).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,32 +13,32 @@ use serde_json::json;
 
 use crate::test_env::{TestEnv, pool};
 
-/// A pool's cost is that of its machines, and ends with the pool.
+/// A pool's cost is the sum of its instances' prices. The series disappears with the pool.
 #[tokio::test(start_paused = true)]
-async fn a_pool_shows_what_its_machines_cost() {
-    let rig = TestEnv::start().await;
-    rig.wait(1).await;
-    assert_eq!(rig.metrics.nodepools_cost.get(&["general"]), Some(0.0));
-    rig.create_claim("a", json!({})).await;
-    rig.wait(12).await;
-    let one = rig.metrics.nodepools_cost.get(&["general"]).unwrap();
+async fn a_pool_shows_the_cost_of_its_instances() {
+    let env = TestEnv::start().await;
+    env.wait(1).await;
+    assert_eq!(env.metrics.nodepools_cost.get(&["general"]), Some(0.0));
+    env.create_claim("a", json!({})).await;
+    env.wait(12).await;
+    let one = env.metrics.nodepools_cost.get(&["general"]).unwrap();
     assert!(one > 0.0);
-    rig.create_claim("b", json!({})).await;
-    rig.wait(12).await;
-    let two = rig.metrics.nodepools_cost.get(&["general"]).unwrap();
+    env.create_claim("b", json!({})).await;
+    env.wait(12).await;
+    let two = env.metrics.nodepools_cost.get(&["general"]).unwrap();
     assert!((two - 2.0 * one).abs() < 1e-9, "{one} {two}");
-    rig.api::<NodePool>().delete("general", &DeleteParams::default()).await.unwrap();
-    rig.wait(30).await;
-    assert_eq!(rig.metrics.nodepools_cost.get(&["general"]), None);
+    env.api::<NodePool>().delete("general", &DeleteParams::default()).await.unwrap();
+    env.wait(30).await;
+    assert_eq!(env.metrics.nodepools_cost.get(&["general"]), None);
 }
 
-/// Queues are shown by the names of their controllers.
+/// Work queue metrics are labelled with the name of the controller.
 #[tokio::test(start_paused = true)]
-async fn queues_show_what_they_have_to_do() {
-    let rig = TestEnv::start().await;
-    rig.create_claim("a", json!({})).await;
-    rig.wait(5).await;
-    let text = rig.metrics.text(rig.clock.now());
+async fn work_queue_metrics_are_served() {
+    let env = TestEnv::start().await;
+    env.create_claim("a", json!({})).await;
+    env.wait(5).await;
+    let text = env.metrics.text(env.clock.now());
     let labels = "{name=\"nodeclaim.lifecycle\",controller=\"nodeclaim.lifecycle\"}";
     let value = |name: &str| {
         let head = format!("{name}{labels} ");
@@ -58,17 +59,17 @@ async fn queues_show_what_they_have_to_do() {
 
 // spec 04 #28
 #[tokio::test(start_paused = true)]
-async fn the_time_without_a_whole_picture_is_shown() {
-    let (rig, cloud) = crate::launch::env_with_scripted_cloud().await;
-    rig.create::<NodePool>(pool("general", json!({}))).await;
+async fn the_unsynced_time_of_cluster_state_is_shown() {
+    let (env, cloud) = crate::launch::env_with_scripted_cloud().await;
+    env.create::<NodePool>(pool("general", json!({}))).await;
     *cloud.always_fails.lock().unwrap() = Some(|| kerf_cloud::CreateError::Other("throttled".into()));
-    rig.create_claim("a", json!({})).await;
-    rig.wait(125).await;
-    let metrics = &rig.metrics;
+    env.create_claim("a", json!({})).await;
+    env.wait(125).await;
+    let metrics = &env.metrics;
     assert_eq!(metrics.cluster_state_synced.get(&[]), Some(0.0));
     assert!(metrics.cluster_state_unsynced_time.get(&[]).unwrap() >= 120.0);
     *cloud.always_fails.lock().unwrap() = None;
-    rig.wait(65).await;
+    env.wait(65).await;
     assert_eq!(
         (metrics.cluster_state_synced.get(&[]), metrics.cluster_state_unsynced_time.get(&[])),
         (Some(1.0), Some(0.0))
@@ -77,28 +78,28 @@ async fn the_time_without_a_whole_picture_is_shown() {
 
 // spec 07 #35, #36, #50
 #[tokio::test(start_paused = true)]
-async fn a_claims_life_is_told_from_its_first_change_to_its_end() {
-    let rig = TestEnv::start().await;
-    rig.create_claim("a", json!({})).await;
-    rig.wait(3).await;
-    assert_eq!(rig.events("Initialized"), [], "that it is not known yet is no change");
+async fn condition_transitions_of_a_claim_have_events_and_metrics() {
+    let env = TestEnv::start().await;
+    env.create_claim("a", json!({})).await;
+    env.wait(3).await;
+    assert_eq!(env.events("Initialized"), [], "the initial status Unknown is not a transition");
     for kind in ["Launched", "Registered"] {
         let expected = format!("Status condition transitioned, Type: {kind}, Status: Unknown -> True, Reason: {kind}");
-        assert_eq!(rig.events(kind), [("a".into(), expected)], "its first status is a change");
+        assert_eq!(env.events(kind), [("a".into(), expected)], "the change from Unknown is a transition");
     }
     let ready = "Status condition transitioned, Type: NodeClassReady, Status: Unknown -> True, Reason: NodeClassReady";
-    assert_eq!(rig.events("NodeClassReady"), [("general".into(), ready.into())]);
-    assert_eq!(rig.events("ConsistentStateFound"), [], "what it could be without is not known before");
-    rig.make_ready(&rig.only_node().await.metadata.name.unwrap()).await;
-    rig.wait(3).await;
+    assert_eq!(env.events("NodeClassReady"), [("general".into(), ready.into())]);
+    assert_eq!(env.events("ConsistentStateFound"), [], "an independent condition has no earlier status");
+    env.make_ready(&env.only_node().await.metadata.name.unwrap()).await;
+    env.wait(3).await;
     let expected = "Status condition transitioned, Type: Initialized, Status: Unknown -> True, Reason: Initialized";
-    assert_eq!(rig.events("Initialized"), [("a".into(), expected.into())]);
-    rig.delete_claim("a").await;
-    rig.wait(30).await;
-    assert_eq!(rig.claims().await, []);
-    let finalized = rig.events("Finalized").into_iter().filter(|(about, _)| about == "a").collect::<Vec<_>>();
+    assert_eq!(env.events("Initialized"), [("a".into(), expected.into())]);
+    env.delete_claim("a").await;
+    env.wait(30).await;
+    assert_eq!(env.claims().await, []);
+    let finalized = env.events("Finalized").into_iter().filter(|(object, _)| object == "a").collect::<Vec<_>>();
     assert_eq!(finalized, [("a".into(), "Finalized karpenter.sh/termination".into())]);
-    let text = rig.metrics.text(rig.clock.now());
+    let text = env.metrics.text(env.clock.now());
     let launched = text.lines().find(|line| {
         line.starts_with("operator_nodeclaim_status_condition_transition_seconds_count")
             && line.contains("type=\"Launched\"")
@@ -108,13 +109,13 @@ async fn a_claims_life_is_told_from_its_first_change_to_its_end() {
     assert!(ended.is_some_and(|line| line.ends_with(" 1")), "{ended:?}");
 }
 
-/// One that comes by a name that another has just had is not what became of that one.
+/// A claim with the name of a deleted claim is not a later state of it.
 #[tokio::test(start_paused = true)]
-async fn a_claims_namesake_has_a_life_of_its_own() {
-    let rig = TestEnv::without_controllers().await;
-    rig.create::<NodePool>(pool("general", json!({}))).await;
-    // Nobody hears of claims for a while, and then only which there are.
-    let to = |verb: Verb, fault: Fault, from: u64, until: u64| FaultRule {
+async fn a_claim_with_the_name_of_a_deleted_claim_is_another_object() {
+    let env = TestEnv::without_controllers().await;
+    env.create::<NodePool>(pool("general", json!({}))).await;
+    // The watch of claims fails for a while, and then only a list shows the current claims.
+    let rule = |verb: Verb, fault: Fault, from: u64, until: u64| FaultRule {
         user_agent_prefix: "kerf".into(),
         resources: vec!["nodeclaims".into()],
         verbs: vec![verb],
@@ -123,75 +124,76 @@ async fn a_claims_namesake_has_a_life_of_its_own() {
         ..FaultRule::new(fault, 1_000_000)
     };
     let dropped = Fault::DroppedWatch { after: Duration::from_secs(10) };
-    rig.server.set_faults(
+    env.server.set_faults(
         vec![
-            to(Verb::Watch, dropped, 0, 5),
-            to(Verb::Watch, Fault::InternalError, 5, 20),
-            to(Verb::Watch, Fault::Gone, 20, 40),
-            to(Verb::List, Fault::Slow { by: Duration::from_secs(20) }, 20, 40),
+            rule(Verb::Watch, dropped, 0, 5),
+            rule(Verb::Watch, Fault::InternalError, 5, 20),
+            rule(Verb::Watch, Fault::Gone, 20, 40),
+            rule(Verb::List, Fault::Slow { by: Duration::from_secs(20) }, 20, 40),
         ],
         1,
     );
-    let cloud = Kwok::new(rig.server.client_as("kwok"), rig.clock, built_in_catalogue());
-    let rig = rig.start_controllers(Arc::new(cloud)).await;
-    rig.create_claim("a", json!({})).await;
-    rig.wait(12).await;
-    rig.patch::<NodeClaim>("a", json!({"metadata": {"finalizers": null}})).await;
-    rig.delete_claim("a").await;
-    rig.create_claim("a", json!({})).await;
-    rig.wait(100).await;
-    assert_eq!(rig.only_claim().await.metadata.deletion_timestamp, None);
-    let launched = rig.events("Launched");
+    let cloud = Kwok::new(env.server.client_as("kwok"), env.clock, built_in_catalogue());
+    let env = env.start_controllers(Arc::new(cloud)).await;
+    env.create_claim("a", json!({})).await;
+    env.wait(12).await;
+    env.patch::<NodeClaim>("a", json!({"metadata": {"finalizers": null}})).await;
+    env.delete_claim("a").await;
+    env.create_claim("a", json!({})).await;
+    env.wait(100).await;
+    assert_eq!(env.only_claim().await.metadata.deletion_timestamp, None);
+    let launched = env.events("Launched");
     assert_eq!(launched.len(), 2, "{launched:?}");
     assert!(launched.iter().all(|(_, message)| message.contains("Unknown -> True")), "{launched:?}");
-    let finalized = rig.events("Finalized").into_iter().filter(|(about, _)| about == "a").count();
-    assert_eq!(finalized, 1, "the first one's");
+    let finalized = env.events("Finalized").into_iter().filter(|(object, _)| object == "a").count();
+    assert_eq!(finalized, 1, "only the first claim was finalized");
 }
 
 // spec 07 #13
 #[tokio::test(start_paused = true)]
-async fn controllers_are_as_wide_as_their_cores_allow() {
+async fn the_number_of_workers_depends_on_the_cores() {
     for (cores, width) in [(1, 1000.0), (60, 5000.0), (100, 5000.0)] {
-        let mut rig = TestEnv::without_controllers().await;
-        rig.settings.cores = cores;
-        let cloud = Kwok::new(rig.server.client_as("kwok"), rig.clock, built_in_catalogue());
-        let rig = rig.start_controllers(Arc::new(cloud)).await;
-        assert_eq!(rig.metrics.max_concurrent_reconciles.get(&["nodeclaim.lifecycle"]), Some(width));
+        let mut env = TestEnv::without_controllers().await;
+        env.settings.cores = cores;
+        let cloud = Kwok::new(env.server.client_as("kwok"), env.clock, built_in_catalogue());
+        let env = env.start_controllers(Arc::new(cloud)).await;
+        assert_eq!(env.metrics.max_concurrent_reconciles.get(&["nodeclaim.lifecycle"]), Some(width));
     }
 }
 
-/// A node's conditions are told and counted as a claim's are, and go with it; the names that all of Karpenter's kinds share leave it out.
+/// Transitions of a node's conditions are published and counted, and their series disappear with
+/// the node. The metrics that all of Karpenter's kinds share do not include nodes.
 // spec 07 §6.6
 #[tokio::test(start_paused = true)]
-async fn a_nodes_conditions_are_shown() {
-    let rig = TestEnv::start().await;
-    rig.create_claim("a", json!({})).await;
-    rig.wait(3).await;
-    let node = rig.only_node().await.metadata.name.unwrap();
-    rig.set_ready_condition(&node, "False").await;
-    rig.wait(3).await;
-    rig.make_ready(&node).await;
-    rig.wait(5).await;
-    let told = rig.events("Ready");
+async fn conditions_of_nodes_are_shown() {
+    let env = TestEnv::start().await;
+    env.create_claim("a", json!({})).await;
+    env.wait(3).await;
+    let node = env.only_node().await.metadata.name.unwrap();
+    env.set_ready_condition(&node, "False").await;
+    env.wait(3).await;
+    env.make_ready(&node).await;
+    env.wait(5).await;
+    let events = env.events("Ready");
     let expected = "Status condition transitioned, Type: Ready, Status: False -> True, Reason: ";
-    assert!(told.contains(&(node.clone(), expected.to_owned())), "{told:?}");
-    let text = rig.metrics_text();
+    assert!(events.contains(&(node.clone(), expected.to_owned())), "{events:?}");
+    let text = env.metrics_text();
     let has = |start: &str, end: &str| text.lines().any(|line| line.starts_with(start) && line.ends_with(end));
-    let named = format!("namespace=\"\",name=\"{node}\",type=\"Ready\",status=\"True\",reason=\"\"");
+    let labels = format!("namespace=\"\",name=\"{node}\",type=\"Ready\",status=\"True\",reason=\"\"");
     assert!(
-        has(&format!("operator_node_status_condition_count{{{named},"), "karpenter_sh_initialized=\"true\"} 1"),
+        has(&format!("operator_node_status_condition_count{{{labels},"), "karpenter_sh_initialized=\"true\"} 1"),
         "{text}"
     );
-    assert!(has(&format!("operator_node_status_condition_current_status_seconds{{{named},"), "} 5"), "{text}");
-    let left = "operator_node_status_condition_transition_seconds_sum{type=\"Ready\",status=\"False\",";
-    assert!(has(left, "} 3"), "{text}");
+    assert!(has(&format!("operator_node_status_condition_current_status_seconds{{{labels},"), "} 5"), "{text}");
+    let previous = "operator_node_status_condition_transition_seconds_sum{type=\"Ready\",status=\"False\",";
+    assert!(has(previous, "} 3"), "{text}");
     let shared =
         "operator_status_condition_transitions_total{type=\"Registered\",status=\"True\",reason=\"Registered\",";
     assert!(has(shared, "group=\"karpenter.sh\",kind=\"NodeClaim\"} 1"), "{text}");
     assert!(!text.contains("kind=\"Node\""), "{text}");
-    rig.delete_claim("a").await;
-    rig.wait(30).await;
-    let text = rig.metrics_text();
+    env.delete_claim("a").await;
+    env.wait(30).await;
+    let text = env.metrics_text();
     assert!(!text.contains(&node), "{text}");
     let ended = "operator_node_termination_duration_seconds_count";
     assert!(text.lines().any(|line| line.starts_with(ended) && line.ends_with(" 1")), "{text}");
@@ -203,16 +205,16 @@ async fn a_nodes_conditions_are_shown() {
 
 // spec 07 #14
 #[tokio::test(start_paused = true)]
-async fn single_objects_can_be_left_out() {
+async fn object_gauges_can_be_disabled() {
     for is_shown in [true, false] {
-        let mut rig = TestEnv::without_controllers().await;
-        rig.settings.cluster_state_observability = is_shown;
-        rig.create::<NodePool>(pool("general", json!({"limits": {"cpu": "100"}}))).await;
-        let cloud = Kwok::new(rig.server.client_as("kwok"), rig.clock, built_in_catalogue());
-        let rig = rig.start_controllers(Arc::new(cloud)).await;
-        rig.pending_pod("web", "1", json!({})).await;
-        rig.wait(15).await;
-        let text = rig.metrics_text();
+        let mut env = TestEnv::without_controllers().await;
+        env.settings.cluster_state_observability = is_shown;
+        env.create::<NodePool>(pool("general", json!({"limits": {"cpu": "100"}}))).await;
+        let cloud = Kwok::new(env.server.client_as("kwok"), env.clock, built_in_catalogue());
+        let env = env.start_controllers(Arc::new(cloud)).await;
+        env.pending_pod("web", "1", json!({})).await;
+        env.wait(15).await;
+        let text = env.metrics_text();
         for name in [
             "karpenter_pods_state",
             "karpenter_pods_unstarted_time_seconds",
@@ -225,55 +227,56 @@ async fn single_objects_can_be_left_out() {
             "operator_nodeclaim_status_condition_transitions_total",
             "operator_status_condition_count",
         ] {
-            // The simulated node has no conditions until a kubelet says something.
-            let is_there = text.lines().any(|line| line.starts_with(&format!("{name}{{")));
-            assert_eq!(is_there, is_shown && name != "operator_node_status_condition_count", "{name} in {text}");
+            // The simulated node has no conditions until the test sets one.
+            let is_served = text.lines().any(|line| line.starts_with(&format!("{name}{{")));
+            assert_eq!(is_served, is_shown && name != "operator_node_status_condition_count", "{name} in {text}");
         }
-        assert_eq!(rig.events("Ready").is_empty(), !is_shown, "changes of conditions are told or not");
+        assert_eq!(env.events("Ready").is_empty(), !is_shown, "transitions are published if the metrics are shown");
         for name in ["karpenter_nodeclaims_created_total{", "karpenter_cluster_state_node_count "] {
             assert!(text.lines().any(|line| line.starts_with(name)), "{name} in {text}");
         }
     }
 }
 
-/// Simulations leave what they left, and none is running.
+/// The gauges show the result of the last simulation, and that none is running.
 // spec 02 §17.3
 #[tokio::test(start_paused = true)]
 async fn the_last_simulation_is_shown() {
-    let rig = TestEnv::start().await;
-    rig.pending_pod("web", "1", json!({})).await;
-    rig.pending_pod("huge", "4000", json!({})).await;
-    rig.wait(5).await;
+    let env = TestEnv::start().await;
+    env.pending_pod("web", "1", json!({})).await;
+    env.pending_pod("huge", "4000", json!({})).await;
+    env.wait(5).await;
     let depth = |text: &str| -> Vec<String> {
         text.lines().filter(|line| line.starts_with("karpenter_scheduler_queue_depth{")).map(str::to_owned).collect()
     };
-    let text = rig.metrics_text();
+    let text = env.metrics_text();
     let first = depth(&text);
     assert!(first.len() == 1 && first[0].ends_with(" 1"), "{first:?}");
     assert!(!text.contains("karpenter_scheduler_unfinished_work_seconds{"), "{text}");
-    rig.wait(20).await;
-    let second = depth(&rig.metrics_text());
-    let text = rig.metrics_text();
+    env.wait(20).await;
+    let second = depth(&env.metrics_text());
+    let text = env.metrics_text();
     let zone =
         |name: &str| format!("pending_pods_by_effective_zone_count{{controller=\"provisioner\",zone=\"{name}\"}} ");
     assert!(text.contains(&(zone("flexible") + "2\n")), "{text}");
-    rig.pending_pod("picky", "4000", json!({"nodeSelector": {"topology.kubernetes.io/zone": "test-zone-b"}})).await;
-    rig.wait(5).await;
-    assert!(rig.metrics_text().contains(&(zone("test-zone-b") + "1\n")));
-    rig.pods().delete("picky", &DeleteParams::default()).await.unwrap();
-    rig.wait(15).await;
-    assert!(!rig.metrics_text().contains(&zone("test-zone-b")), "its last pod is gone");
+    env.pending_pod("picky", "4000", json!({"nodeSelector": {"topology.kubernetes.io/zone": "test-zone-b"}})).await;
+    env.wait(5).await;
+    assert!(env.metrics_text().contains(&(zone("test-zone-b") + "1\n")));
+    env.pods().delete("picky", &DeleteParams::default()).await.unwrap();
+    env.wait(15).await;
+    assert!(!env.metrics_text().contains(&zone("test-zone-b")), "the zone's last pod was deleted");
     assert!(second.len() == 1 && second != first, "another simulation is another series: {first:?} {second:?}");
 }
 
-/// What takes in news, and the provisioner, have the series by which dashboards know them, and count what they do.
+/// Event handlers and the provisioner have the series that dashboards expect of controllers, and
+/// count their work.
 // spec 07 §1.3 and §6.7
 #[tokio::test(start_paused = true)]
-async fn every_controller_that_there_is_has_its_series() {
-    let rig = TestEnv::start().await;
-    rig.pending_pod("web", "1", json!({})).await;
-    rig.wait(5).await;
-    let text = rig.metrics_text();
+async fn every_controller_has_its_series() {
+    let env = TestEnv::start().await;
+    env.pending_pod("web", "1", json!({})).await;
+    env.wait(5).await;
+    let text = env.metrics_text();
     let value = |series: &str| -> Option<f64> {
         let head = format!("{series} ");
         text.lines().find_map(|line| line.strip_prefix(&head)).map(|value| value.parse().unwrap())
@@ -299,7 +302,7 @@ async fn every_controller_that_there_is_has_its_series() {
         }
     }
     let of_queue = "name=\"provisioner\",controller=\"provisioner\"";
-    for (name, wanted) in [
+    for (name, expected) in [
         ("workqueue_adds_total", 1.0),
         ("workqueue_retries_total", 0.0),
         ("workqueue_queue_duration_seconds_count", 1.0),
@@ -308,7 +311,7 @@ async fn every_controller_that_there_is_has_its_series() {
         ("workqueue_unfinished_work_seconds", 0.0),
         ("workqueue_longest_running_processor_seconds", 0.0),
     ] {
-        assert_eq!(value(&format!("{name}{{{of_queue}}}")), Some(wanted), "{name} in {text}");
+        assert_eq!(value(&format!("{name}{{{of_queue}}}")), Some(expected), "{name} in {text}");
     }
     assert_eq!(value(&format!("workqueue_depth{{{of_queue},priority=\"\"}}")), Some(0.0));
 }

@@ -1,4 +1,4 @@
-//! The process around the controllers: what it waits for, what it serves, what it logs.
+//! The process that runs the controllers: what it waits for, serves and logs.
 
 use std::sync::Arc;
 
@@ -42,12 +42,12 @@ fn start(server: &ApiServer, settings: ProcessSettings) -> RunningProcess {
     RunningProcess { metrics, _shutdown: shutdown, _running: running }
 }
 
-/// A port that was free a moment ago.
+/// Returns a port that was free a moment ago.
 fn free_port() -> u16 {
     std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
-/// The code and the body of an answer.
+/// Returns status code and body of a GET request.
 async fn get(port: u16, path: &str) -> (u16, String) {
     let mut stream = tokio::net::TcpStream::connect(("127.0.0.1", port)).await.unwrap();
     let request = format!("GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
@@ -58,22 +58,23 @@ async fn get(port: u16, path: &str) -> (u16, String) {
     (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned())
 }
 
-/// Asks until the answer is the expected one; a real server on real sockets needs a moment.
+/// Repeats the request until the status code is the expected one. The server runs on real sockets
+/// and needs a moment.
 async fn wait_for_code(port: u16, path: &str, code: u16) -> String {
     for _ in 0..1000 {
-        let (found, body) = get(port, path).await;
-        if found == code {
+        let (actual, body) = get(port, path).await;
+        if actual == code {
             return body;
         }
         tokio::task::yield_now().await;
         tokio::time::sleep(std::time::Duration::from_millis(20)).await;
     }
-    panic!("{path} never answered {code}");
+    panic!("{path} never responded with {code}");
 }
 
 // spec 07 #15, #16, #17 and #20, on real sockets
 #[tokio::test]
-async fn readiness_waits_for_the_definitions_and_not_for_the_lease() {
+async fn readiness_waits_for_the_crds_and_not_for_the_lease() {
     let server = ApiServer::new(ApiServerConfig::new(Clock::system(), 7));
     let (health, metrics) = (free_port(), free_port());
     let settings = ProcessSettings {
@@ -86,10 +87,10 @@ async fn readiness_waits_for_the_definitions_and_not_for_the_lease() {
             identity: "me".into(),
         }),
     };
-    // Somebody else leads.
-    let held = json!({"metadata": {"name": "l"}, "spec": {"holderIdentity": "other", "leaseDurationSeconds": 3600}});
+    // Another process is the leader.
+    let lease = json!({"metadata": {"name": "l"}, "spec": {"holderIdentity": "other", "leaseDurationSeconds": 3600}});
     let leases: kube::Api<k8s_openapi::api::coordination::v1::Lease> = kube::Api::default_namespaced(server.client());
-    leases.create(&kube::api::PostParams::default(), &serde_json::from_value(held).unwrap()).await.unwrap();
+    leases.create(&kube::api::PostParams::default(), &serde_json::from_value(lease).unwrap()).await.unwrap();
     let _process = start(&server, settings);
     for _ in 0..100 {
         if tokio::net::TcpStream::connect(("127.0.0.1", health)).await.is_ok() {
@@ -110,41 +111,41 @@ async fn readiness_waits_for_the_definitions_and_not_for_the_lease() {
     assert_eq!(decisions, json!({"decisions": [], "lastPass": null}));
 }
 
-/// A kind that is not installed is waited for, with a word in the log; nothing is lost meanwhile.
+/// The process waits for kinds that are not installed and logs it. Nothing is lost meanwhile.
 #[tokio::test(start_paused = true)]
-async fn work_begins_when_the_definitions_arrive() {
-    let rig = TestEnv::without_crds();
-    let process = start(&rig.server, ProcessSettings::default());
-    rig.wait(60).await;
+async fn controllers_start_when_the_crds_are_installed() {
+    let env = TestEnv::without_crds();
+    let process = start(&env.server, ProcessSettings::default());
+    env.wait(60).await;
     assert_eq!(process.metrics.reconcile_total.get(&["nodepool.hash", "success"]), 0.0);
-    rig.install_crds().await;
-    rig.create::<kerf_api::kwoknodeclass::KWOKNodeClass>(json!({"metadata": {"name": "default"}, "spec": {}})).await;
-    rig.create::<NodePool>(pool("general", json!({}))).await;
-    rig.pending_pod("web", "1", json!({})).await;
-    rig.wait(10).await;
-    rig.only_claim().await;
+    env.install_crds().await;
+    env.create::<kerf_api::kwoknodeclass::KWOKNodeClass>(json!({"metadata": {"name": "default"}, "spec": {}})).await;
+    env.create::<NodePool>(pool("general", json!({}))).await;
+    env.pending_pod("web", "1", json!({})).await;
+    env.wait(10).await;
+    env.only_claim().await;
 }
 
-/// Acceptance scenario B of spec 07 §13, and the end of a node: the messages, in their order.
+/// Acceptance scenario B of spec 07 §13, and the deletion of a node: the log messages in order.
 #[tokio::test(start_paused = true)]
-async fn the_log_tells_the_story_in_order() {
-    let rig = TestEnv::without_controllers().await;
-    rig.create::<NodePool>(pool("general", json!({}))).await;
-    let (lines, _log) = CapturedLog::capture(Level::Info, rig.clock);
-    let _process = start(&rig.server, ProcessSettings::default());
-    rig.wait(2).await;
+async fn the_log_lines_of_a_nodes_life_are_in_order() {
+    let env = TestEnv::without_controllers().await;
+    env.create::<NodePool>(pool("general", json!({}))).await;
+    let (lines, _log) = CapturedLog::capture(Level::Info, env.clock);
+    let _process = start(&env.server, ProcessSettings::default());
+    env.wait(2).await;
     for i in 0..5 {
-        rig.pending_pod(&format!("inflate-{i}"), "1", json!({})).await;
+        env.pending_pod(&format!("inflate-{i}"), "1", json!({})).await;
     }
-    rig.wait(3).await;
-    let node = rig.only_node().await.metadata.name.unwrap();
-    rig.make_ready(&node).await;
-    rig.wait(3).await;
+    env.wait(3).await;
+    let node = env.only_node().await.metadata.name.unwrap();
+    env.make_ready(&node).await;
+    env.wait(3).await;
     for i in 0..5 {
-        rig.pods().delete(&format!("inflate-{i}"), &DeleteParams::default()).await.unwrap();
+        env.pods().delete(&format!("inflate-{i}"), &DeleteParams::default()).await.unwrap();
     }
-    rig.api::<Node>().delete(&node, &DeleteParams::default()).await.unwrap();
-    rig.wait(30).await;
+    env.api::<Node>().delete(&node, &DeleteParams::default()).await.unwrap();
+    env.wait(30).await;
     let parsed = lines.all();
     let messages: Vec<&str> = parsed.iter().map(|line| line["message"].as_str().unwrap()).collect();
     assert_eq!(
@@ -167,19 +168,19 @@ async fn the_log_tells_the_story_in_order() {
     assert_eq!(parsed[0]["reconcileID"], parsed[2]["reconcileID"]);
 }
 
-/// Whoever sends a request, it is counted once.
+/// Every request is counted once, whatever component sends it.
 // spec 07 §6.7
 #[tokio::test(start_paused = true)]
-async fn requests_of_every_part_are_counted() {
-    let rig = TestEnv::without_controllers().await;
-    rig.create::<NodePool>(pool("general", json!({}))).await;
+async fn requests_of_every_component_are_counted() {
+    let env = TestEnv::without_controllers().await;
+    env.create::<NodePool>(pool("general", json!({}))).await;
     let election =
         kerf_controllers::LeaderElection { name: "l".into(), namespace: "default".into(), identity: "me".into() };
     let settings = ProcessSettings { leader_election: Some(election), ..ProcessSettings::default() };
-    let process = start(&rig.server, settings);
-    rig.wait(2).await;
-    rig.pending_pod("web", "1", json!({})).await;
-    rig.wait(5).await;
+    let process = start(&env.server, settings);
+    env.wait(2).await;
+    env.pending_pod("web", "1", json!({})).await;
+    env.wait(5).await;
     let metrics = &process.metrics;
     let sent =
         |verb: &str, group: &str, kind: &str| metrics.client_request_duration.count(&[verb, group, "v1", kind, ""]);
@@ -190,12 +191,12 @@ async fn requests_of_every_part_are_counted() {
     assert!(sent("UPDATE", "coordination.k8s.io", "leases") > 0);
 }
 
-// spec 07 §1.1: without a lease there is none to be master of.
+// spec 07 §1.1: without leader election there is no such series.
 #[tokio::test(start_paused = true)]
-async fn without_a_lease_nobody_is_master_of_one() {
-    let rig = TestEnv::without_controllers().await;
-    let process = start(&rig.server, ProcessSettings::default());
-    rig.wait(2).await;
-    let text = process.metrics.text(rig.clock.now());
+async fn without_leader_election_there_is_no_master_status() {
+    let env = TestEnv::without_controllers().await;
+    let process = start(&env.server, ProcessSettings::default());
+    env.wait(2).await;
+    let text = process.metrics.text(env.clock.now());
     assert!(!text.contains("leader_election_master_status{"), "{text}");
 }

@@ -1,4 +1,4 @@
-//! From a pending pod to a machine that is ready for it.
+//! Provisioning: from a pending pod to a ready node for it.
 
 use k8s_openapi::api::core::v1::Node;
 use kerf_api::nodepool::NodePool;
@@ -8,14 +8,14 @@ use serde_json::json;
 use crate::test_env::{TestEnv, claim_condition, pool, pool_condition};
 
 #[tokio::test(start_paused = true)]
-async fn a_pending_pod_becomes_a_claim_a_machine_and_a_ready_node() {
-    let rig = TestEnv::start().await;
-    let general: NodePool = rig.api().get("general").await.unwrap();
+async fn a_pending_pod_leads_to_a_claim_an_instance_and_a_ready_node() {
+    let env = TestEnv::start().await;
+    let general: NodePool = env.api().get("general").await.unwrap();
     assert_eq!(pool_condition(&general, "Ready"), "True/Ready");
 
-    rig.pending_pod("web", "3", json!({})).await;
-    rig.wait(2).await;
-    let claim = rig.only_claim().await;
+    env.pending_pod("web", "3", json!({})).await;
+    env.wait(2).await;
+    let claim = env.only_claim().await;
     let name = claim.metadata.name.clone().unwrap();
     assert!(name.starts_with("general-"), "{name}");
     assert_eq!(claim_condition(&claim, "Launched"), "True/Launched");
@@ -23,113 +23,116 @@ async fn a_pending_pod_becomes_a_claim_a_machine_and_a_ready_node() {
     assert_eq!(claim_condition(&claim, "Initialized"), "Unknown/NodeNotReady");
     assert_eq!(claim_condition(&claim, "Ready"), "Unknown/ReconcilingDependents");
     assert_eq!(claim.metadata.labels.as_ref().unwrap()["node.kubernetes.io/instance-type"], "c-4x-amd64-linux");
-    assert_eq!(rig.events("Nominated"), [("web".into(), format!("Pod should schedule on: nodeclaim/{name}"))]);
+    assert_eq!(env.events("Nominated"), [("web".into(), format!("Pod should schedule on: nodeclaim/{name}"))]);
 
-    let node = rig.only_node().await;
-    rig.make_ready(node.metadata.name.as_deref().unwrap()).await;
-    rig.wait(2).await;
-    let claim = rig.only_claim().await;
+    let node = env.only_node().await;
+    env.make_ready(node.metadata.name.as_deref().unwrap()).await;
+    env.wait(2).await;
+    let claim = env.only_claim().await;
     assert_eq!(claim_condition(&claim, "Initialized"), "True/Initialized");
     assert_eq!(claim_condition(&claim, "Ready"), "True/Ready");
     assert_eq!(claim.status.unwrap().node_name, node.metadata.name);
-    let labels = rig.only_node().await.metadata.labels.unwrap();
+    let labels = env.only_node().await.metadata.labels.unwrap();
     assert_eq!(labels["karpenter.sh/initialized"], "true");
 
-    // The pod still waits for its scheduler: it counts on the node that was launched for it, and nothing else is launched.
-    rig.wait(60).await;
-    rig.only_claim().await;
-    rig.bind("web", node.metadata.name.as_deref().unwrap()).await;
-    rig.wait(60).await;
-    let general: NodePool = rig.api().get("general").await.unwrap();
+    // The pod waits for its scheduler. It counts on the node that was launched for it, so nothing
+    // else is launched.
+    env.wait(60).await;
+    env.only_claim().await;
+    env.bind("web", node.metadata.name.as_deref().unwrap()).await;
+    env.wait(60).await;
+    let general: NodePool = env.api().get("general").await.unwrap();
     assert_eq!(general.status.as_ref().unwrap().nodes, Some(1));
     assert_eq!(general.status.unwrap().resources.unwrap()["cpu"].to_string(), "4");
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_has_lost_its_place_gets_another_at_once() {
-    let rig = TestEnv::start().await;
-    rig.pending_pod("web", "3", json!({})).await;
-    rig.wait(2).await;
-    let node = rig.only_node().await.metadata.name.unwrap();
-    rig.make_ready(&node).await;
-    rig.wait(2).await;
-    // Somebody comes whom nobody planned for, and the scheduler takes the place of the other for it.
+async fn a_pod_whose_planned_node_was_taken_gets_another_at_once() {
+    let env = TestEnv::start().await;
+    env.pending_pod("web", "3", json!({})).await;
+    env.wait(2).await;
+    let node = env.only_node().await.metadata.name.unwrap();
+    env.make_ready(&node).await;
+    env.wait(2).await;
+    // An unplanned pod arrives, and the scheduler binds it to the node that was launched for the
+    // other.
     let container = json!({"name": "c", "image": "i", "resources": {"requests": {"cpu": "3"}}});
     let quick = json!({"metadata": {"name": "quick", "namespace": "default"}, "spec": {"containers": [container]}});
-    rig.pods().create(&PostParams::default(), &serde_json::from_value(quick).unwrap()).await.unwrap();
-    rig.bind("quick", &node).await;
-    rig.wait(2).await;
-    assert_eq!(rig.claims().await.len(), 2, "and not only ten seconds after it was first seen");
+    env.pods().create(&PostParams::default(), &serde_json::from_value(quick).unwrap()).await.unwrap();
+    env.bind("quick", &node).await;
+    env.wait(2).await;
+    assert_eq!(env.claims().await.len(), 2, "the pod is placed again at once, not ten seconds after its first trigger");
 }
 
 #[tokio::test(start_paused = true)]
-async fn pods_that_come_together_share_machines() {
-    let rig = TestEnv::start().await;
+async fn pods_of_one_batch_share_instances() {
+    let env = TestEnv::start().await;
     for n in 0..20 {
-        rig.pending_pod(&format!("web-{n}"), "900m", json!({})).await;
+        env.pending_pod(&format!("web-{n}"), "900m", json!({})).await;
     }
-    rig.wait(3).await;
-    let claims = rig.claims().await.len();
-    assert!((1..=10).contains(&claims), "{claims} machines for 20 small pods");
-    assert!(rig.cpus().await >= 18);
+    env.wait(3).await;
+    let claims = env.claims().await.len();
+    assert!((1..=10).contains(&claims), "{claims} claims for 20 small pods");
+    assert!(env.cpus().await >= 18);
 }
 
 // spec 02 #10, #18, spec 07 #33
 #[tokio::test(start_paused = true)]
-async fn a_pod_that_finds_no_place_is_told_why() {
-    let rig = TestEnv::start().await;
-    rig.pending_pod("huge", "10k", json!({})).await;
-    rig.pending_pod("choosy", "1", json!({"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution":
+async fn an_unschedulable_pod_has_an_event_with_the_reason() {
+    let env = TestEnv::start().await;
+    env.pending_pod("huge", "10k", json!({})).await;
+    env.pending_pod("choosy", "1", json!({"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution":
         {"nodeSelectorTerms": [{"matchExpressions": [{"key": "karpenter.sh/nodepool", "operator": "DoesNotExist"}]}]}}}}))
         .await;
-    rig.wait(30).await;
-    assert_eq!(rig.claims().await, []);
-    let told = rig.events("FailedScheduling");
+    env.wait(30).await;
+    assert_eq!(env.claims().await, []);
+    let events = env.events("FailedScheduling");
     assert!(
-        told.iter().all(|(pod, message)| pod == "huge" && message.starts_with("Failed to schedule pod, ")),
-        "{told:?}"
+        events.iter().all(|(pod, message)| pod == "huge" && message.starts_with("Failed to schedule pod, ")),
+        "{events:?}"
     );
-    assert!(!told.is_empty());
+    assert!(!events.is_empty());
 }
 
 // spec 02 #54
 #[tokio::test(start_paused = true)]
 async fn limits_hold() {
-    let rig = TestEnv::start().await;
-    rig.create::<NodePool>(pool("small", json!({"limits": {"cpu": "2"}, "weight": 10}))).await;
-    rig.patch::<NodePool>("general", json!({"spec": {"limits": {"cpu": "0"}}})).await;
-    rig.wait(1).await;
-    rig.pending_pod("a", "1500m", json!({})).await;
-    rig.wait(3).await;
-    let claim = rig.only_claim().await;
+    let env = TestEnv::start().await;
+    env.create::<NodePool>(pool("small", json!({"limits": {"cpu": "2"}, "weight": 10}))).await;
+    env.patch::<NodePool>("general", json!({"spec": {"limits": {"cpu": "0"}}})).await;
+    env.wait(1).await;
+    env.pending_pod("a", "1500m", json!({})).await;
+    env.wait(3).await;
+    let claim = env.only_claim().await;
     assert_eq!(claim.metadata.labels.unwrap()["karpenter.sh/nodepool"], "small");
-    rig.pending_pod("b", "1500m", json!({})).await;
-    rig.wait(30).await;
-    rig.only_claim().await;
-    assert!(rig.events("FailedScheduling").iter().any(|(pod, why)| pod == "b" && why.contains("limits")));
+    env.pending_pod("b", "1500m", json!({})).await;
+    env.wait(30).await;
+    env.only_claim().await;
+    assert!(env.events("FailedScheduling").iter().any(|(pod, why)| pod == "b" && why.contains("limits")));
 }
 
 // spec 02 #14
 #[tokio::test(start_paused = true)]
-async fn what_runs_on_a_node_that_goes_gets_a_new_one() {
-    let rig = TestEnv::start().await;
-    rig.pending_pod("web", "3", json!({})).await;
-    rig.wait(3).await;
-    let first = rig.only_claim().await;
-    let node = rig.only_node().await.metadata.name.unwrap();
-    rig.make_ready(&node).await;
-    rig.bind("web", &node).await;
-    rig.wait(3).await;
-    // A pod of a stateful set comes back under its name, also while it is still going.
+async fn pods_of_a_disrupted_node_get_a_new_one() {
+    let env = TestEnv::start().await;
+    env.pending_pod("web", "3", json!({})).await;
+    env.wait(3).await;
+    let first = env.only_claim().await;
+    let node = env.only_node().await.metadata.name.unwrap();
+    env.make_ready(&node).await;
+    env.bind("web", &node).await;
+    env.wait(3).await;
+    // A StatefulSet recreates its pod under the same name, so the pod is reschedulable also while
+    // it terminates.
     let owner = json!({"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "web", "uid": "u", "controller": true});
     let owned = Patch::Merge(json!({"metadata": {"ownerReferences": [owner]}}));
-    rig.pods().patch("web", &PatchParams::default(), &owned).await.unwrap();
-    // Something disrupts the node; the trigger is its taint.
-    rig.delete_claim(first.metadata.name.as_deref().unwrap()).await;
-    rig.patch::<Node>(&node, json!({"spec": {"taints": [{"key": "karpenter.sh/disrupted", "effect": "NoSchedule"}]}}))
+    env.pods().patch("web", &PatchParams::default(), &owned).await.unwrap();
+    // The node is disrupted; its taint triggers provisioning.
+    env.delete_claim(first.metadata.name.as_deref().unwrap()).await;
+    env.patch::<Node>(&node, json!({"spec": {"taints": [{"key": "karpenter.sh/disrupted", "effect": "NoSchedule"}]}}))
         .await;
-    rig.wait(5).await;
-    let claims = rig.claims().await;
-    assert_eq!(claims.len(), 2, "the pod that has to leave gets a machine before it leaves");
+    env.wait(5).await;
+    let claims = env.claims().await;
+    assert_eq!(claims.len(), 2, "the pod gets an instance before it is evicted");
     assert!(claims.iter().any(|claim| claim.metadata.deletion_timestamp.is_none()));
 }

@@ -1,4 +1,4 @@
-//! How a node goes (spec 04 §7): in which order, what holds it up, and what it leaves behind.
+//! Termination of nodes (spec 04 §7): the order of steps, what blocks them, and what remains.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -23,11 +23,11 @@ use serde_json::{Value, json};
 
 use crate::test_env::{TestEnv, claim_condition, merge};
 
-/// A cloud whose machines end after as many requests as a test says.
+/// A cloud whose instances terminate after a number of requests that the test sets.
 struct CountdownCloud {
-    /// Requests to end each machine that are still answered with "under way".
+    /// By instance, the number of termination requests that still return "in progress".
     requests_left: Mutex<BTreeMap<String, u32>>,
-    /// Requests to end a machine.
+    /// All termination requests.
     deletions: Mutex<Vec<String>>,
     rules: LabelRules,
 }
@@ -53,7 +53,7 @@ impl CountdownCloud {
     }
 
     fn not_found() -> InstanceError {
-        InstanceError::NotFound("no such machine".into())
+        InstanceError::NotFound("no such instance".into())
     }
 }
 
@@ -71,16 +71,16 @@ impl CloudProvider for CountdownCloud {
     }
 
     fn create<'a>(&'a self, _: &'a NodeClaim) -> BoxFuture<'a, Result<Instance, CreateError>> {
-        ready(Err(CreateError::Other("none are made here".into()))).boxed()
+        ready(Err(CreateError::Other("this provider creates no instances".into()))).boxed()
     }
 
     fn delete<'a>(&'a self, provider_id: &'a str) -> BoxFuture<'a, Result<(), InstanceError>> {
         self.deletions.lock().unwrap().push(provider_id.to_owned());
-        let mut left = self.requests_left.lock().unwrap();
-        let outcome = match left.get_mut(provider_id) {
+        let mut requests_left = self.requests_left.lock().unwrap();
+        let outcome = match requests_left.get_mut(provider_id) {
             None => Err(Self::not_found()),
             Some(0) => {
-                left.remove(provider_id);
+                requests_left.remove(provider_id);
                 Err(Self::not_found())
             }
             Some(requests) => {
@@ -93,14 +93,14 @@ impl CloudProvider for CountdownCloud {
 
     fn get<'a>(&'a self, provider_id: &'a str) -> BoxFuture<'a, Result<Instance, InstanceError>> {
         let known = self.requests_left.lock().unwrap().contains_key(provider_id);
-        let machine = Instance { provider_id: provider_id.to_owned(), ..Instance::default() };
-        ready(if known { Ok(machine) } else { Err(Self::not_found()) }).boxed()
+        let instance = Instance { provider_id: provider_id.to_owned(), ..Instance::default() };
+        ready(if known { Ok(instance) } else { Err(Self::not_found()) }).boxed()
     }
 
     fn list(&self) -> BoxFuture<'_, Result<Vec<Instance>, ListError>> {
-        let left = self.requests_left.lock().unwrap();
-        let machine = |id: &String| Instance { provider_id: id.clone(), ..Instance::default() };
-        ready(Ok(left.keys().map(machine).collect())).boxed()
+        let requests_left = self.requests_left.lock().unwrap();
+        let instance = |id: &String| Instance { provider_id: id.clone(), ..Instance::default() };
+        ready(Ok(requests_left.keys().map(instance).collect())).boxed()
     }
 
     fn instance_types<'a>(
@@ -119,54 +119,57 @@ impl CloudProvider for CountdownCloud {
     }
 }
 
-/// A cluster with one node `n` whose machine is `m` and whose claim is `c`.
+/// A cluster with one node `n`, its instance `m` and its claim `c`.
 struct TerminationEnv {
     env: TestEnv,
     cloud: Arc<CountdownCloud>,
 }
 
 impl TerminationEnv {
-    /// Nobody runs pods: one that is told to go stays until a test takes it away.
+    /// Creates the cluster. No kubelet runs: a deleted pod stays until the test removes it.
     async fn new(claim: Value) -> Self {
-        let stage = Self::empty().await;
-        stage.cloud.add_instance("m", 0);
-        stage.create_claim("c", "m", claim).await;
-        stage.create_node("n", "m").await;
-        stage.env.wait(1).await;
-        stage
+        let test = Self::empty().await;
+        test.cloud.add_instance("m", 0);
+        test.create_claim("c", "m", claim).await;
+        test.create_node("n", "m").await;
+        test.env.wait(1).await;
+        test
     }
 
     async fn empty() -> Self {
         let cloud = Arc::new(CountdownCloud::new());
-        let rig = TestEnv::without_controllers().await.start_controllers(cloud.clone()).await;
-        Self { env: rig, cloud }
+        let env = TestEnv::without_controllers().await.start_controllers(cloud.clone()).await;
+        Self { env, cloud }
     }
 
-    async fn create_node(&self, name: &str, machine: &str) {
+    async fn create_node(&self, name: &str, provider_id: &str) {
         let node = json!({
             "metadata": {"name": name, "finalizers": ["karpenter.sh/termination"], "labels": {
                 "karpenter.sh/nodepool": "general", "karpenter.kwok.sh/kwoknodeclass": "default",
                 "karpenter.sh/registered": "true", "karpenter.sh/initialized": "true",
                 "node.kubernetes.io/instance-type": "s", "topology.kubernetes.io/zone": "zone-a"}},
-            "spec": {"providerID": machine},
+            "spec": {"providerID": provider_id},
             "status": {"capacity": {"cpu": "4"}, "allocatable": {"cpu": "4"}},
         });
         self.env.create::<Node>(node).await;
         self.env.make_ready(name).await;
     }
 
-    async fn create_claim(&self, name: &str, machine: &str, spec: Value) {
+    async fn create_claim(&self, name: &str, provider_id: &str, spec: Value) {
         self.env.create_claim(name, spec).await;
         self.env.patch::<NodeClaim>(name, json!({"metadata": {"finalizers": ["karpenter.sh/termination"]}})).await;
         let at = self.env.clock.now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
         let condition = |kind: &str| json!({"type": kind, "status": "True", "reason": kind, "message": "", "lastTransitionTime": at, "observedGeneration": 1});
         let conditions: Vec<Value> = ["Launched", "Registered", "Initialized", "Ready"].map(condition).into();
         self.env
-            .patch_status::<NodeClaim>(name, json!({"providerID": machine, "nodeName": "n", "conditions": conditions}))
+            .patch_status::<NodeClaim>(
+                name,
+                json!({"providerID": provider_id, "nodeName": "n", "conditions": conditions}),
+            )
             .await;
     }
 
-    /// A pod that runs on a node, with these changes.
+    /// Creates a running pod on the node. `change` is merged into the pod.
     async fn create_pod(&self, name: &str, change: Value) {
         let mut pod = json!({
             "metadata": {"name": name, "labels": {"app": name}},
@@ -182,7 +185,7 @@ impl TerminationEnv {
         self.env.pods().patch_status(name, &PatchParams::default(), &Patch::Merge(status)).await.unwrap();
     }
 
-    /// What a kubelet does in the end.
+    /// Removes a pod, as a kubelet would in the end.
     async fn remove_pod(&self, name: &str) {
         let now = DeleteParams { grace_period_seconds: Some(0), ..DeleteParams::default() };
         self.env.pods().delete(name, &now).await.unwrap();
@@ -204,25 +207,25 @@ impl TerminationEnv {
         self.env.pods().get_opt(name).await.unwrap()
     }
 
-    /// Whether the pod has been told to go.
+    /// Returns true if the pod has a deletion timestamp.
     async fn is_deleting(&self, name: &str) -> bool {
         self.get_pod(name).await.unwrap().metadata.deletion_timestamp.is_some()
     }
 
-    /// The pods, of these, that have been told to go.
+    /// Returns those of the pods that have a deletion timestamp.
     async fn deleting_pods<'n>(&self, names: &[&'n str]) -> Vec<&'n str> {
-        let mut going = Vec::new();
+        let mut deleting = Vec::new();
         for name in names {
             if let Some(pod) = self.get_pod(name).await
                 && pod.metadata.deletion_timestamp.is_some()
             {
-                going.push(*name);
+                deleting.push(*name);
             }
         }
-        going
+        deleting
     }
 
-    /// A budget for a pod that lets nobody, or somebody, go.
+    /// Creates a PodDisruptionBudget for a pod that allows this many evictions.
     async fn create_pdb(&self, name: &str, pod: &str, allowed: i32) {
         let budgets: Api<PodDisruptionBudget> = Api::default_namespaced(self.env.client.clone());
         let budget =
@@ -248,22 +251,22 @@ fn owned_by_daemonset(name: &str) -> Value {
 
 // spec 04 #84 and #104
 #[tokio::test(start_paused = true)]
-async fn a_node_takes_its_claim_and_machine_along_and_is_counted_once() {
-    let stage = TerminationEnv::new(json!({})).await;
-    stage.cloud.add_instance("m", 2);
-    stage.delete_node().await;
-    stage.env.wait(1).await;
-    assert!(stage.get_claim().await.unwrap().metadata.deletion_timestamp.is_some());
-    stage.env.wait(7).await;
-    let claim = stage.get_claim().await.unwrap();
+async fn deleting_a_node_deletes_its_claim_and_instance_and_is_counted_once() {
+    let test = TerminationEnv::new(json!({})).await;
+    test.cloud.add_instance("m", 2);
+    test.delete_node().await;
+    test.env.wait(1).await;
+    assert!(test.get_claim().await.unwrap().metadata.deletion_timestamp.is_some());
+    test.env.wait(7).await;
+    let claim = test.get_claim().await.unwrap();
     assert_eq!(claim_condition(&claim, "Drained"), "True/Drained");
     assert_eq!(claim_condition(&claim, "VolumesDetached"), "True/VolumesDetached");
     assert_eq!(claim_condition(&claim, "InstanceTerminating"), "True/InstanceTerminating");
     assert_eq!(claim_condition(&claim, "Ready"), "True/Ready");
-    assert!(stage.get_node().await.is_some(), "the machine is still there");
-    stage.env.wait(15).await;
-    assert!(stage.get_node().await.is_none() && stage.get_claim().await.is_none());
-    let metrics = &stage.env.metrics;
+    assert!(test.get_node().await.is_some(), "the instance still exists");
+    test.env.wait(15).await;
+    assert!(test.get_node().await.is_none() && test.get_claim().await.is_none());
+    let metrics = &test.env.metrics;
     assert_eq!(metrics.nodes_terminated.get(&["general", "zone-a"]), 1.0);
     assert_eq!(metrics.nodes_drained.get(&["general"]), 1.0);
     assert_eq!(metrics.nodes_termination_duration.count(&["general"]), 1);
@@ -272,162 +275,162 @@ async fn a_node_takes_its_claim_and_machine_along_and_is_counted_once() {
 
 // spec 04 #84: no claim, or two of them.
 #[tokio::test(start_paused = true)]
-async fn without_a_claim_a_node_is_drained_at_once_and_the_cloud_is_not_asked() {
+async fn a_node_without_a_claim_is_drained_at_once_without_cloud_requests() {
     for claims in [0, 2] {
-        let stage = TerminationEnv::empty().await;
-        stage.cloud.add_instance("m", 0);
+        let test = TerminationEnv::empty().await;
+        test.cloud.add_instance("m", 0);
         for i in 0..claims {
-            stage.create_claim(&format!("c{i}"), "m", json!({})).await;
+            test.create_claim(&format!("c{i}"), "m", json!({})).await;
         }
-        stage.create_node("n", "m").await;
-        stage.create_pod("p", json!({})).await;
-        stage.env.wait(1).await;
-        stage.delete_node().await;
-        stage.env.wait(2).await;
-        assert!(stage.is_deleting("p").await);
-        stage.remove_pod("p").await;
-        stage.env.wait(2).await;
-        assert!(stage.get_node().await.is_none(), "{claims} claims");
-        assert_eq!(stage.cloud.deletion_count(), 0, "{claims} claims");
+        test.create_node("n", "m").await;
+        test.create_pod("p", json!({})).await;
+        test.env.wait(1).await;
+        test.delete_node().await;
+        test.env.wait(2).await;
+        assert!(test.is_deleting("p").await);
+        test.remove_pod("p").await;
+        test.env.wait(2).await;
+        assert!(test.get_node().await.is_none(), "{claims} claims");
+        assert_eq!(test.cloud.deletion_count(), 0, "{claims} claims");
     }
 }
 
 // spec 04 #85
 #[tokio::test(start_paused = true)]
-async fn a_node_of_another_provider_is_left_alone() {
-    let stage = TerminationEnv::empty().await;
-    stage.create_node("n", "m").await;
-    stage.env.patch::<Node>("n", json!({"metadata": {"labels": {"karpenter.kwok.sh/kwoknodeclass": null}}})).await;
-    stage.create_pod("p", json!({})).await;
-    stage.env.wait(1).await;
-    stage.delete_node().await;
-    stage.env.wait(30).await;
-    let node = stage.get_node().await.unwrap();
+async fn a_node_of_another_provider_is_ignored() {
+    let test = TerminationEnv::empty().await;
+    test.create_node("n", "m").await;
+    test.env.patch::<Node>("n", json!({"metadata": {"labels": {"karpenter.kwok.sh/kwoknodeclass": null}}})).await;
+    test.create_pod("p", json!({})).await;
+    test.env.wait(1).await;
+    test.delete_node().await;
+    test.env.wait(30).await;
+    let node = test.get_node().await.unwrap();
     assert!(node.spec.unwrap().taints.unwrap_or_default().iter().all(|taint| taint.key != "karpenter.sh/disrupted"));
-    assert!(!stage.is_deleting("p").await);
+    assert!(!test.is_deleting("p").await);
 }
 
 // spec 04 #86 and #91
 #[tokio::test(start_paused = true)]
-async fn a_budget_holds_up_a_drain_but_not_the_taint() {
-    let stage = TerminationEnv::new(json!({})).await;
-    stage.create_pod("p", json!({})).await;
-    stage.create_pdb("b", "p", 0).await;
-    stage.delete_node().await;
-    stage.env.wait(1).await;
-    let node = stage.get_node().await.unwrap();
+async fn a_pdb_blocks_the_drain_but_not_the_taint() {
+    let test = TerminationEnv::new(json!({})).await;
+    test.create_pod("p", json!({})).await;
+    test.create_pdb("b", "p", 0).await;
+    test.delete_node().await;
+    test.env.wait(1).await;
+    let node = test.get_node().await.unwrap();
     let taint = node.spec.unwrap().taints.unwrap().remove(0);
     assert_eq!(
         (taint.key.as_str(), taint.effect.as_str(), taint.value),
         ("karpenter.sh/disrupted", "NoSchedule", None)
     );
     assert_eq!(node.metadata.labels.unwrap()["node.kubernetes.io/exclude-from-external-load-balancers"], "karpenter");
-    stage.env.wait(60).await;
-    assert!(!stage.is_deleting("p").await);
-    assert_eq!(claim_condition(&stage.get_claim().await.unwrap(), "Drained"), "Unknown/Draining");
-    assert!(stage.eviction_count("429") >= 8.0, "{}", stage.eviction_count("429"));
-    let told = stage.env.events("FailedDraining");
-    assert_eq!(told, [("n".to_owned(), "Failed to drain node, 1 pods are waiting to be evicted".to_owned())]);
-    stage.set_allowed_disruptions("b", 1).await;
-    stage.env.wait(11).await;
-    assert!(stage.is_deleting("p").await, "the entry stayed in the queue");
+    test.env.wait(60).await;
+    assert!(!test.is_deleting("p").await);
+    assert_eq!(claim_condition(&test.get_claim().await.unwrap(), "Drained"), "Unknown/Draining");
+    assert!(test.eviction_count("429") >= 8.0, "{}", test.eviction_count("429"));
+    let events = test.env.events("FailedDraining");
+    assert_eq!(events, [("n".to_owned(), "Failed to drain node, 1 pods are waiting to be evicted".to_owned())]);
+    test.set_allowed_disruptions("b", 1).await;
+    test.env.wait(11).await;
+    assert!(test.is_deleting("p").await, "the pod stayed in the eviction queue");
 }
 
 // spec 04 #87
 #[tokio::test(start_paused = true)]
 async fn an_empty_node_waits_five_seconds_for_late_pods() {
-    let stage = TerminationEnv::new(json!({})).await;
-    stage.delete_node().await;
-    stage.env.wait(4).await;
-    assert_eq!(claim_condition(&stage.get_claim().await.unwrap(), "Drained"), "Unknown/Draining");
-    assert_eq!(stage.cloud.deletion_count(), 0);
-    stage.env.wait(3).await;
-    assert!(stage.get_node().await.is_none());
+    let test = TerminationEnv::new(json!({})).await;
+    test.delete_node().await;
+    test.env.wait(4).await;
+    assert_eq!(claim_condition(&test.get_claim().await.unwrap(), "Drained"), "Unknown/Draining");
+    assert_eq!(test.cloud.deletion_count(), 0);
+    test.env.wait(3).await;
+    assert!(test.get_node().await.is_none());
 }
 
 // spec 04 #88
 #[tokio::test(start_paused = true)]
-async fn some_pods_are_nobodys_business() {
-    let stage = TerminationEnv::new(json!({})).await;
+async fn tolerating_static_and_terminal_pods_are_ignored() {
+    let test = TerminationEnv::new(json!({})).await;
     let tolerating = |operator: &str| json!({"spec": {"tolerations": [{"key": "karpenter.sh/disrupted", "operator": operator, "effect": "NoSchedule"}]}});
-    stage.create_pod("equal", tolerating("Equal")).await;
-    stage.create_pod("exists", tolerating("Exists")).await;
+    test.create_pod("equal", tolerating("Equal")).await;
+    test.create_pod("exists", tolerating("Exists")).await;
     let mirror =
         json!({"metadata": {"ownerReferences": [{"apiVersion": "v1", "kind": "Node", "name": "n", "uid": "u"}]}});
-    stage.create_pod("mirror", mirror).await;
-    stage.create_pod("done", json!({})).await;
-    stage.set_phase("done", "Succeeded").await;
-    stage.delete_node().await;
-    stage.env.wait(10).await;
-    assert!(stage.get_node().await.is_none());
-    assert!(stage.deleting_pods(&["equal", "exists", "mirror", "done"]).await.is_empty());
+    test.create_pod("mirror", mirror).await;
+    test.create_pod("done", json!({})).await;
+    test.set_phase("done", "Succeeded").await;
+    test.delete_node().await;
+    test.env.wait(10).await;
+    assert!(test.get_node().await.is_none());
+    assert!(test.deleting_pods(&["equal", "exists", "mirror", "done"]).await.is_empty());
 }
 
 // spec 04 #89
 #[tokio::test(start_paused = true)]
 async fn a_pod_without_owner_and_one_that_tolerates_a_cordon_are_evicted() {
-    let stage = TerminationEnv::new(json!({})).await;
-    stage.create_pod("plain", json!({})).await;
+    let test = TerminationEnv::new(json!({})).await;
+    test.create_pod("plain", json!({})).await;
     let cordon = json!({"spec": {"tolerations": [{"key": "node.kubernetes.io/unschedulable", "operator": "Exists"}]}});
-    stage.create_pod("cordon", cordon).await;
-    stage.delete_node().await;
-    stage.env.wait(2).await;
-    assert_eq!(stage.deleting_pods(&["plain", "cordon"]).await, ["plain", "cordon"]);
+    test.create_pod("cordon", cordon).await;
+    test.delete_node().await;
+    test.env.wait(2).await;
+    assert_eq!(test.deleting_pods(&["plain", "cordon"]).await, ["plain", "cordon"]);
 }
 
 // spec 04 #90
 #[tokio::test(start_paused = true)]
-async fn pods_leave_tier_by_tier() {
-    let stage = TerminationEnv::new(json!({})).await;
+async fn pods_are_evicted_tier_by_tier() {
+    let test = TerminationEnv::new(json!({})).await;
     let critical = json!({"spec": {"priorityClassName": "system-cluster-critical"}});
     let mut critical_daemon = owned_by_daemonset("b");
     merge(&mut critical_daemon, json!({"spec": {"priorityClassName": "system-node-critical"}}));
     for (name, change) in [("d", critical_daemon), ("c", critical), ("b", owned_by_daemonset("a")), ("a", json!({}))] {
-        stage.create_pod(name, change).await;
+        test.create_pod(name, change).await;
     }
-    stage.delete_node().await;
+    test.delete_node().await;
     for tier in ["a", "b", "c", "d"] {
-        stage.env.wait(20).await;
+        test.env.wait(20).await;
         assert_eq!(
-            stage.deleting_pods(&["a", "b", "c", "d"]).await,
+            test.deleting_pods(&["a", "b", "c", "d"]).await,
             [tier],
-            "a tier waits until the one before it is gone"
+            "a tier waits until the tier before it is evicted"
         );
-        stage.remove_pod(tier).await;
+        test.remove_pod(tier).await;
     }
-    stage.env.wait(5).await;
-    assert!(stage.get_node().await.is_none());
+    test.env.wait(5).await;
+    assert!(test.get_node().await.is_none());
 }
 
 // spec 04 #92
 #[tokio::test(start_paused = true)]
-async fn two_budgets_on_one_pod_hold_it_up() {
-    let stage = TerminationEnv::new(json!({})).await;
-    stage.create_pod("p", json!({})).await;
-    stage.create_pdb("one", "p", 1).await;
-    stage.create_pdb("two", "p", 1).await;
-    stage.delete_node().await;
-    stage.env.wait(30).await;
-    assert!(stage.eviction_count("500") >= 5.0 && !stage.is_deleting("p").await);
-    assert_eq!(stage.env.events("FailedDraining").len(), 1);
+async fn two_pdbs_on_one_pod_block_its_eviction() {
+    let test = TerminationEnv::new(json!({})).await;
+    test.create_pod("p", json!({})).await;
+    test.create_pdb("one", "p", 1).await;
+    test.create_pdb("two", "p", 1).await;
+    test.delete_node().await;
+    test.env.wait(30).await;
+    assert!(test.eviction_count("500") >= 5.0 && !test.is_deleting("p").await);
+    assert_eq!(test.env.events("FailedDraining").len(), 1);
 }
 
 // spec 04 #93
 #[tokio::test(start_paused = true)]
-async fn an_eviction_says_why() {
-    let stage = TerminationEnv::new(json!({})).await;
-    let mut conditions = stage.get_claim().await.unwrap().status.unwrap().conditions;
+async fn an_eviction_event_names_the_reason() {
+    let test = TerminationEnv::new(json!({})).await;
+    let mut conditions = test.get_claim().await.unwrap().status.unwrap().conditions;
     let mut reason = conditions[0].clone();
     "DisruptionReason".clone_into(&mut reason.condition_type);
     "SpotInterruption".clone_into(&mut reason.reason);
     conditions.push(reason);
-    stage.env.patch_status::<NodeClaim>("c", json!({ "conditions": conditions })).await;
-    stage.create_pod("p", json!({})).await;
-    stage.delete_node().await;
-    stage.env.wait(2).await;
-    assert_eq!(stage.eviction_count("200"), 1.0);
-    assert_eq!(stage.env.metrics.pods_drained.get(&["SpotInterruption"]), 1.0);
-    assert_eq!(stage.env.events("Evicted"), [("p".to_owned(), "Evicted pod: SpotInterruption".to_owned())]);
+    test.env.patch_status::<NodeClaim>("c", json!({ "conditions": conditions })).await;
+    test.create_pod("p", json!({})).await;
+    test.delete_node().await;
+    test.env.wait(2).await;
+    assert_eq!(test.eviction_count("200"), 1.0);
+    assert_eq!(test.env.metrics.pods_drained.get(&["SpotInterruption"]), 1.0);
+    assert_eq!(test.env.events("Evicted"), [("p".to_owned(), "Evicted pod: SpotInterruption".to_owned())]);
 
     let plain = TerminationEnv::new(json!({})).await;
     plain.create_pod("p", json!({})).await;
@@ -442,152 +445,153 @@ fn do_not_disrupt() -> Value {
 
 // spec 04 #94
 #[tokio::test(start_paused = true)]
-async fn a_protected_pod_holds_the_drain_until_the_deadline_calls() {
+async fn a_protected_pod_blocks_the_drain_until_the_deadline() {
     let forever = TerminationEnv::new(json!({})).await;
     forever.create_pod("p", do_not_disrupt()).await;
     forever.delete_node().await;
     forever.env.wait(3600).await;
     assert!(!forever.is_deleting("p").await && forever.get_node().await.is_some());
 
-    let stage = TerminationEnv::new(json!({"terminationGracePeriod": "300s"})).await;
-    let mut patient = do_not_disrupt();
-    merge(&mut patient, json!({"spec": {"terminationGracePeriodSeconds": 60}}));
-    stage.create_pod("p", patient).await;
-    stage.delete_node().await;
-    stage.env.wait(238).await;
-    assert!(!stage.is_deleting("p").await);
-    stage.env.wait(5).await;
-    let pod = stage.get_pod("p").await.unwrap();
+    let test = TerminationEnv::new(json!({"terminationGracePeriod": "300s"})).await;
+    let mut pod_spec = do_not_disrupt();
+    merge(&mut pod_spec, json!({"spec": {"terminationGracePeriodSeconds": 60}}));
+    test.create_pod("p", pod_spec).await;
+    test.delete_node().await;
+    test.env.wait(238).await;
+    assert!(!test.is_deleting("p").await);
+    test.env.wait(5).await;
+    let pod = test.get_pod("p").await.unwrap();
     assert!((56..=60).contains(&pod.metadata.deletion_grace_period_seconds.unwrap()), "{:?}", pod.metadata);
-    let told = stage.env.events("Disrupted");
+    let events = test.env.events("Disrupted");
     assert!(
-        told[0].1.starts_with("Deleting the pod to accommodate the terminationTime 2026-01-01 00:05:0"),
-        "{told:?}"
+        events[0].1.starts_with("Deleting the pod to accommodate the terminationTime 2026-01-01 00:05:0"),
+        "{events:?}"
     );
-    assert!(told[0].1.ends_with("of grace-period of its 60 terminationGracePeriodSeconds. This bypasses the PDB of the pod and the do-not-disrupt annotation."));
-    let expiring = stage.env.events("TerminationGracePeriodExpiring");
+    assert!(events[0].1.ends_with("of grace-period of its 60 terminationGracePeriodSeconds. This bypasses the PDB of the pod and the do-not-disrupt annotation."));
+    let expiring = test.env.events("TerminationGracePeriodExpiring");
     assert!(expiring.iter().any(
         |(object, message)| object == "n" && message.starts_with("All pods will be deleted by 2026-01-01T00:05:0")
     ));
 }
 
-// spec 04 #94: on time, however often it was asked in vain, and whether or not it was its tier's turn.
+// spec 04 #94: on time, however often evictions were refused, and also if an earlier tier is not
+// done.
 #[tokio::test(start_paused = true)]
-async fn a_pod_that_may_not_leave_is_deleted_when_its_grace_period_must_begin() {
-    let stage = TerminationEnv::new(json!({"terminationGracePeriod": "40s"})).await;
+async fn a_pod_that_cannot_be_evicted_is_deleted_when_its_grace_period_must_begin() {
+    let test = TerminationEnv::new(json!({"terminationGracePeriod": "40s"})).await;
     let graceful = |seconds: u32, mut pod: Value| {
         merge(&mut pod, json!({"spec": {"terminationGracePeriodSeconds": seconds}}));
         pod
     };
-    stage.create_pod("protected", graceful(5, do_not_disrupt())).await;
-    stage.create_pod("budgeted", graceful(7, json!({}))).await;
-    stage.create_pdb("b", "budgeted", 0).await;
-    stage.create_pod("critical", graceful(9, json!({"spec": {"priorityClassName": "system-cluster-critical"}}))).await;
-    stage.delete_node().await;
+    test.create_pod("protected", graceful(5, do_not_disrupt())).await;
+    test.create_pod("budgeted", graceful(7, json!({}))).await;
+    test.create_pdb("b", "budgeted", 0).await;
+    test.create_pod("critical", graceful(9, json!({"spec": {"priorityClassName": "system-cluster-critical"}}))).await;
+    test.delete_node().await;
     // Not at a second at which anything else happens.
     tokio::time::sleep(Duration::from_millis(300)).await;
-    let annotations = stage.get_claim().await.unwrap().metadata.annotations.unwrap();
+    let annotations = test.get_claim().await.unwrap().metadata.annotations.unwrap();
     let deadline: Timestamp = annotations["karpenter.sh/nodeclaim-termination-timestamp"].parse().unwrap();
     for (pod, grace) in [("critical", 9), ("budgeted", 7), ("protected", 5)] {
         let latest = deadline - SignedDuration::from_secs(grace);
-        let left = latest.duration_since(stage.env.clock.now());
+        let left = latest.duration_since(test.env.clock.now());
         tokio::time::sleep(Duration::try_from(left).unwrap()).await;
-        assert!(!stage.is_deleting(pod).await, "{pod} has time left");
+        assert!(!test.is_deleting(pod).await, "{pod} is not deleted before its grace period must begin");
         tokio::time::sleep(Duration::from_millis(2)).await;
-        let seconds = stage.get_pod(pod).await.unwrap().metadata.deletion_grace_period_seconds;
-        assert_eq!(seconds, Some(grace - 1), "{pod} has all whole seconds that are left");
+        let seconds = test.get_pod(pod).await.unwrap().metadata.deletion_grace_period_seconds;
+        assert_eq!(seconds, Some(grace - 1), "{pod} gets all remaining whole seconds");
     }
 }
 
 // spec 04 #95 and #96
 #[tokio::test(start_paused = true)]
-async fn a_pod_whose_grace_is_longer_than_the_nodes_goes_at_once() {
-    let stage = TerminationEnv::new(json!({"terminationGracePeriod": "300s"})).await;
+async fn a_pod_whose_grace_period_exceeds_the_nodes_is_deleted_at_once() {
+    let test = TerminationEnv::new(json!({"terminationGracePeriod": "300s"})).await;
     let seconds = |seconds: u32| json!({"metadata": {"annotations": {"karpenter.sh/do-not-disrupt": "true"}}, "spec": {"terminationGracePeriodSeconds": seconds}});
-    stage.create_pod("equal", seconds(300)).await;
-    stage.create_pod("longer", seconds(600)).await;
+    test.create_pod("equal", seconds(300)).await;
+    test.create_pod("longer", seconds(600)).await;
     let mut critical = seconds(600);
     merge(&mut critical, json!({"spec": {"priorityClassName": "system-cluster-critical"}}));
-    stage.create_pod("critical", critical).await;
-    stage.create_pod("short", seconds(60)).await;
-    stage.delete_node().await;
-    stage.env.wait(4).await;
-    assert_eq!(stage.deleting_pods(&["equal", "longer", "critical", "short"]).await, ["equal", "longer", "critical"]);
+    test.create_pod("critical", critical).await;
+    test.create_pod("short", seconds(60)).await;
+    test.delete_node().await;
+    test.env.wait(4).await;
+    assert_eq!(test.deleting_pods(&["equal", "longer", "critical", "short"]).await, ["equal", "longer", "critical"]);
 }
 
 // spec 04 #97, #98 and #99
 #[tokio::test(start_paused = true)]
-async fn a_deadline_that_comes_later_or_has_passed_is_kept() {
-    let stage = TerminationEnv::new(json!({})).await;
-    stage.create_pod("going", json!({"spec": {"terminationGracePeriodSeconds": 3600}})).await;
-    stage.create_pod("stays", do_not_disrupt()).await;
-    stage.delete_node().await;
-    stage.env.wait(5).await;
+async fn a_deadline_that_is_added_later_or_has_passed_is_enforced() {
+    let test = TerminationEnv::new(json!({})).await;
+    test.create_pod("going", json!({"spec": {"terminationGracePeriodSeconds": 3600}})).await;
+    test.create_pod("stays", do_not_disrupt()).await;
+    test.delete_node().await;
+    test.env.wait(5).await;
     let seconds = |pod: Option<Pod>| pod.unwrap().metadata.deletion_grace_period_seconds;
-    assert_eq!(seconds(stage.get_pod("going").await), Some(3600));
-    assert!(!stage.is_deleting("stays").await);
+    assert_eq!(seconds(test.get_pod("going").await), Some(3600));
+    assert!(!test.is_deleting("stays").await);
     let past =
         json!({"metadata": {"annotations": {"karpenter.sh/nodeclaim-termination-timestamp": "2025-12-31T23:00:00Z"}}});
-    stage.env.patch::<NodeClaim>("c", past).await;
-    stage.env.wait(2).await;
-    assert_eq!(seconds(stage.get_pod("stays").await), Some(1), "never zero");
-    assert_eq!(seconds(stage.get_pod("going").await), Some(1), "a grace period that is too long is cut short");
+    test.env.patch::<NodeClaim>("c", past).await;
+    test.env.wait(2).await;
+    assert_eq!(seconds(test.get_pod("stays").await), Some(1), "a grace period is never zero");
+    assert_eq!(seconds(test.get_pod("going").await), Some(1), "a grace period that is too long is shortened");
 }
 
 // spec 04 #100
 #[tokio::test(start_paused = true)]
 async fn another_pod_of_the_same_name_is_not_evicted() {
-    let stage = TerminationEnv::new(json!({})).await;
-    stage.create_pod("p", json!({})).await;
-    stage.create_pdb("b", "p", 0).await;
-    stage.delete_node().await;
-    stage.env.wait(5).await;
-    assert!(stage.eviction_count("429") > 0.0);
-    stage.remove_pod("p").await;
-    stage.create_pod("p", json!({"spec": {"nodeName": "elsewhere"}})).await;
-    stage.set_allowed_disruptions("b", 1).await;
-    stage.env.wait(60).await;
-    assert!(!stage.is_deleting("p").await);
+    let test = TerminationEnv::new(json!({})).await;
+    test.create_pod("p", json!({})).await;
+    test.create_pdb("b", "p", 0).await;
+    test.delete_node().await;
+    test.env.wait(5).await;
+    assert!(test.eviction_count("429") > 0.0);
+    test.remove_pod("p").await;
+    test.create_pod("p", json!({"spec": {"nodeName": "elsewhere"}})).await;
+    test.set_allowed_disruptions("b", 1).await;
+    test.env.wait(60).await;
+    assert!(!test.is_deleting("p").await);
 }
 
 // spec 04 #101
 #[tokio::test(start_paused = true)]
-async fn a_pod_that_does_not_go_is_waited_for_one_minute() {
-    let stage = TerminationEnv::new(json!({})).await;
-    stage.create_pod("p", json!({"spec": {"terminationGracePeriodSeconds": 10}})).await;
-    stage.delete_node().await;
-    stage.env.wait(68).await;
-    assert!(stage.get_node().await.is_some());
-    stage.env.wait(8).await;
-    assert!(stage.get_node().await.is_none() && stage.get_pod("p").await.is_some());
+async fn a_stuck_pod_blocks_the_drain_for_one_minute() {
+    let test = TerminationEnv::new(json!({})).await;
+    test.create_pod("p", json!({"spec": {"terminationGracePeriodSeconds": 10}})).await;
+    test.delete_node().await;
+    test.env.wait(68).await;
+    assert!(test.get_node().await.is_some());
+    test.env.wait(8).await;
+    assert!(test.get_node().await.is_none() && test.get_pod("p").await.is_some());
 }
 
 // spec 04 #102
 #[tokio::test(start_paused = true)]
-async fn a_node_whose_machine_is_gone_is_let_go_unless_its_kubelet_answers() {
-    for (ready, is_let_go) in [("False", true), ("Unknown", true), ("True", false)] {
-        let stage = TerminationEnv::new(json!({})).await;
-        stage.create_pod("p", json!({})).await;
-        stage.env.set_ready_condition("n", ready).await;
-        stage.cloud.requests_left.lock().unwrap().clear();
-        stage.env.wait(1).await;
-        stage.delete_node().await;
-        stage.env.wait(2).await;
-        assert_eq!(stage.get_node().await.is_none(), is_let_go, "Ready={ready}");
+async fn a_node_without_an_instance_is_finalized_unless_it_is_ready() {
+    for (ready, is_finalized) in [("False", true), ("Unknown", true), ("True", false)] {
+        let test = TerminationEnv::new(json!({})).await;
+        test.create_pod("p", json!({})).await;
+        test.env.set_ready_condition("n", ready).await;
+        test.cloud.requests_left.lock().unwrap().clear();
+        test.env.wait(1).await;
+        test.delete_node().await;
+        test.env.wait(2).await;
+        assert_eq!(test.get_node().await.is_none(), is_finalized, "Ready={ready}");
     }
 }
 
-/// A volume with its claim, attached to the node.
-async fn attach_volume(stage: &TerminationEnv, name: &str) {
+/// Creates a volume with its claim, attached to the node.
+async fn attach_volume(test: &TerminationEnv, name: &str) {
     let volume = json!({"metadata": {"name": name}, "spec": {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"],
         "csi": {"driver": "d", "volumeHandle": name}}});
-    stage.env.create::<PersistentVolume>(volume).await;
-    let claims: Api<PersistentVolumeClaim> = Api::default_namespaced(stage.env.client.clone());
+    test.env.create::<PersistentVolume>(volume).await;
+    let claims: Api<PersistentVolumeClaim> = Api::default_namespaced(test.env.client.clone());
     let claim = json!({"metadata": {"name": name}, "spec": {"volumeName": name, "accessModes": ["ReadWriteOnce"],
         "resources": {"requests": {"storage": "1Gi"}}}});
     claims.create(&PostParams::default(), &serde_json::from_value(claim).unwrap()).await.unwrap();
     let attachment = json!({"metadata": {"name": name}, "spec": {"attacher": "d", "nodeName": "n", "source": {"persistentVolumeName": name}}});
-    stage.env.create::<VolumeAttachment>(attachment).await;
+    test.env.create::<VolumeAttachment>(attachment).await;
 }
 
 fn pod_using_volume(volume: &str) -> Value {
@@ -596,61 +600,61 @@ fn pod_using_volume(volume: &str) -> Value {
 
 // spec 04 #103
 #[tokio::test(start_paused = true)]
-async fn volumes_of_pods_that_leave_are_waited_for() {
-    let stage = TerminationEnv::new(json!({})).await;
-    attach_volume(&stage, "mine").await;
-    attach_volume(&stage, "stays").await;
-    stage.create_pod("p", pod_using_volume("mine")).await;
+async fn termination_waits_for_volumes_of_evicted_pods() {
+    let test = TerminationEnv::new(json!({})).await;
+    attach_volume(&test, "mine").await;
+    attach_volume(&test, "stays").await;
+    test.create_pod("p", pod_using_volume("mine")).await;
     let mut staying = pod_using_volume("stays");
     merge(&mut staying, json!({"spec": {"tolerations": [{"operator": "Exists"}]}}));
-    stage.create_pod("s", staying).await;
-    stage.delete_node().await;
-    stage.env.wait(2).await;
-    stage.remove_pod("p").await;
-    stage.env.wait(30).await;
+    test.create_pod("s", staying).await;
+    test.delete_node().await;
+    test.env.wait(2).await;
+    test.remove_pod("p").await;
+    test.env.wait(30).await;
     assert_eq!(
-        claim_condition(&stage.get_claim().await.unwrap(), "VolumesDetached"),
+        claim_condition(&test.get_claim().await.unwrap(), "VolumesDetached"),
         "Unknown/AwaitingVolumeDetachment"
     );
-    let told = stage.env.events("AwaitingVolumeDetachment");
-    assert_eq!(told[0].1, "Awaiting deletion of bound volumeattachments (mine)");
-    stage.env.api::<VolumeAttachment>().delete("mine", &DeleteParams::default()).await.unwrap();
-    stage.env.wait(5).await;
-    assert!(stage.get_node().await.is_none());
+    let events = test.env.events("AwaitingVolumeDetachment");
+    assert_eq!(events[0].1, "Awaiting deletion of bound volumeattachments (mine)");
+    test.env.api::<VolumeAttachment>().delete("mine", &DeleteParams::default()).await.unwrap();
+    test.env.wait(5).await;
+    assert!(test.get_node().await.is_none());
 }
 
 // spec 04 #103: after the deadline.
 #[tokio::test(start_paused = true)]
-async fn after_the_deadline_volumes_hold_nobody_up() {
-    let stage = TerminationEnv::new(json!({"terminationGracePeriod": "60s"})).await;
-    stage.cloud.add_instance("m", 1);
-    attach_volume(&stage, "mine").await;
-    stage.delete_node().await;
-    stage.env.wait(50).await;
-    assert_eq!(stage.cloud.deletion_count(), 0);
-    stage.env.wait(13).await;
+async fn after_the_deadline_volumes_do_not_block_termination() {
+    let test = TerminationEnv::new(json!({"terminationGracePeriod": "60s"})).await;
+    test.cloud.add_instance("m", 1);
+    attach_volume(&test, "mine").await;
+    test.delete_node().await;
+    test.env.wait(50).await;
+    assert_eq!(test.cloud.deletion_count(), 0);
+    test.env.wait(13).await;
     assert_eq!(
-        claim_condition(&stage.get_claim().await.unwrap(), "VolumesDetached"),
+        claim_condition(&test.get_claim().await.unwrap(), "VolumesDetached"),
         "False/TerminationGracePeriodElapsed"
     );
-    stage.env.wait(10).await;
-    assert!(stage.get_node().await.is_none());
+    test.env.wait(10).await;
+    assert!(test.get_node().await.is_none());
 }
 
 // spec 04 #105
 #[tokio::test(start_paused = true)]
-async fn ten_nodes_of_one_claim_all_go() {
-    let stage = TerminationEnv::empty().await;
-    stage.cloud.add_instance("m", 3);
-    stage.create_claim("c", "m", json!({})).await;
+async fn ten_nodes_of_one_claim_are_all_deleted() {
+    let test = TerminationEnv::empty().await;
+    test.cloud.add_instance("m", 3);
+    test.create_claim("c", "m", json!({})).await;
     for i in 0..10 {
-        stage.create_node(&format!("n{i}"), "m").await;
+        test.create_node(&format!("n{i}"), "m").await;
     }
-    stage.env.wait(1).await;
+    test.env.wait(1).await;
     for i in 0..10 {
-        stage.env.api::<Node>().delete(&format!("n{i}"), &DeleteParams::default()).await.unwrap();
+        test.env.api::<Node>().delete(&format!("n{i}"), &DeleteParams::default()).await.unwrap();
     }
-    stage.env.wait(60).await;
-    assert!(stage.env.list::<Node>().await.is_empty());
-    assert!(stage.get_claim().await.is_none());
+    test.env.wait(60).await;
+    assert!(test.env.list::<Node>().await.is_empty());
+    assert!(test.get_claim().await.is_none());
 }

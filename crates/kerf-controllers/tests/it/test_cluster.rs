@@ -1,5 +1,5 @@
-//! A whole cluster for tests of disruption: workloads, a scheduler and kubelets of the sandbox, three sizes of machines, and a watch over
-//! what must never happen.
+//! Test cluster for disruption: the sandbox's workload controllers, scheduler and kubelets, three
+//! instance types, and a watcher that checks the sandbox's invariants.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 
 use crate::test_env::{TestEnv, claim_condition, installed_server, merge, pool};
 
-/// Machines take three seconds to boot, pods one to start and one to stop.
+/// Instances boot in three seconds; pods start and stop in one second.
 const TIMING: Timing = Timing {
     node_ready: Delay::fixed(Duration::from_secs(3)),
     pod_start: Delay::fixed(Duration::from_secs(1)),
@@ -27,29 +27,29 @@ const TIMING: Timing = Timing {
     ..Timing::INSTANT
 };
 
-/// What is sold: `s`, `m` and `l` with 2, 4 and 8 cpus, at 10, 20 and 40 cents.
+/// Returns the instance types `s`, `m` and `l` with 2, 4 and 8 CPUs at 0.10, 0.20 and 0.40 dollars.
 pub(crate) fn default_catalogue() -> Catalogue {
     catalogue_with_prices([0.1, 0.2, 0.4])
 }
 
-/// The same at other prices.
+/// Returns the instance types `s`, `m` and `l` at other prices.
 pub(crate) fn catalogue_with_prices([s, m, l]: [f64; 3]) -> Catalogue {
-    let of = |name: &str, cpu: u32, price: f64| {
-        let is = |key: &str, value: &str| json!({"key": key, "operator": "In", "values": [value]});
+    let instance_type = |name: &str, cpu: u32, price: f64| {
+        let requirement = |key: &str, value: &str| json!({"key": key, "operator": "In", "values": [value]});
         json!({"name": name, "architecture": "amd64", "operatingSystems": ["linux"],
             "resources": {"cpu": cpu.to_string(), "memory": format!("{}Gi", cpu * 4), "pods": "110", "ephemeral-storage": "20Gi"},
             "offerings": [{"Price": price, "Available": true, "Requirements": [
-                is("karpenter.sh/capacity-type", "on-demand"), is("topology.kubernetes.io/zone", "zone-a")]}]})
+                requirement("karpenter.sh/capacity-type", "on-demand"), requirement("topology.kubernetes.io/zone", "zone-a")]}]})
     };
-    let text = json!([of("s", 2, s), of("m", 4, m), of("l", 8, l)]).to_string();
+    let text = json!([instance_type("s", 2, s), instance_type("m", 4, m), instance_type("l", 8, l)]).to_string();
     parse_catalogue(&text).unwrap()
 }
 
-/// Offerings that cannot be had, by instance type.
+/// Instance types without capacity.
 #[derive(Debug, Default)]
 pub(crate) struct SoldOut {
     pub(crate) types: Mutex<Vec<&'static str>>,
-    /// How often each was asked for in vain.
+    /// Number of refused launches by instance type.
     pub(crate) refusals: Mutex<BTreeMap<String, u32>>,
 }
 
@@ -59,11 +59,11 @@ impl InstanceAvailability for SoldOut {
             return Ok(());
         }
         *self.refusals.lock().unwrap().entry(instance_type.to_owned()).or_default() += 1;
-        Err(AvailabilityError::InsufficientCapacity(format!("{instance_type} is sold out")))
+        Err(AvailabilityError::InsufficientCapacity(format!("no capacity for {instance_type}")))
     }
 }
 
-/// The cluster.
+/// An environment with simulated workloads and an invariant watcher.
 pub(crate) struct TestCluster {
     pub(crate) env: TestEnv,
     pub(crate) cluster: Cluster,
@@ -73,27 +73,28 @@ pub(crate) struct TestCluster {
 }
 
 impl TestCluster {
-    /// A cluster with these changes to the spec of its pool `general`, and nobody at work.
+    /// Creates a cluster without running controllers. `spec` is merged into the spec of its pool
+    /// `general`.
     pub(crate) async fn without_controllers(spec: Value) -> Self {
         let clock = Clock::starting_at("2026-01-01T00:00:00Z".parse().unwrap());
         let config = ClusterConfig { clock, seed: 7, timing: TIMING };
         let cluster = Cluster::start_from(installed_server().await, config);
-        let witness = InvariantWatcher::start(&cluster);
-        let mut rig = TestEnv::from_server(cluster.api().clone());
-        rig.settings.pause_disruption = false;
-        rig.create::<NodePool>(pool("general", spec)).await;
-        Self { env: rig, cluster, invariant_watcher: witness, sold_out: Arc::default(), catalogue: default_catalogue() }
+        let invariant_watcher = InvariantWatcher::start(&cluster);
+        let mut env = TestEnv::from_server(cluster.api().clone());
+        env.settings.pause_disruption = false;
+        env.create::<NodePool>(pool("general", spec)).await;
+        Self { env, cluster, invariant_watcher, sold_out: Arc::default(), catalogue: default_catalogue() }
     }
 
-    /// The same with the controllers at work.
+    /// Creates a cluster and starts the controllers.
     pub(crate) async fn start(spec: Value) -> Self {
-        let mut town = Self::without_controllers(spec).await;
-        town.restart();
-        town.env.wait(2).await;
-        town
+        let mut cluster = Self::without_controllers(spec).await;
+        cluster.restart();
+        cluster.env.wait(2).await;
+        cluster
     }
 
-    /// Ends the controllers that are at work, wherever they are, and starts new ones that know nothing.
+    /// Stops the controllers immediately and starts new ones with empty state.
     pub(crate) fn restart(&mut self) {
         self.restart_with(self.env.server.client_as("kerf"));
     }
@@ -108,7 +109,8 @@ impl TestCluster {
         Api::default_namespaced(self.env.client.clone())
     }
 
-    /// A deployment of pods that each ask for so much, with these changes to the pods.
+    /// Creates a deployment whose pods request this much CPU. `pod` is merged into the pod
+    /// template.
     pub(crate) async fn deploy(&self, name: &str, replicas: u32, cpu: &str, pod: Value) {
         let mut template = json!({
             "metadata": {"labels": {"app": name}},
@@ -127,7 +129,7 @@ impl TestCluster {
         self.deployments().patch(name, &PatchParams::default(), &patch).await.unwrap();
     }
 
-    /// A budget for the pods of a deployment.
+    /// Creates a PodDisruptionBudget for the pods of a deployment.
     pub(crate) async fn create_pdb(&self, name: &str, spec: Value) {
         let mut budget = json!({"metadata": {"name": name}, "spec": {"selector": {"matchLabels": {"app": name}}}});
         merge(&mut budget["spec"], spec);
@@ -135,17 +137,17 @@ impl TestCluster {
         budgets.create(&PostParams::default(), &serde_json::from_value(budget).unwrap()).await.unwrap();
     }
 
-    /// Changes the pool.
+    /// Patches the pool `general`.
     pub(crate) async fn patch_pool(&self, change: Value) {
         self.env.patch::<NodePool>("general", change).await;
     }
 
-    /// Running pods by node.
+    /// Returns all pods.
     pub(crate) async fn pods(&self) -> Vec<Pod> {
         self.env.pods().list(&ListParams::default()).await.unwrap().items
     }
 
-    /// How many pods run, with nobody telling them to go.
+    /// Returns the number of running pods that are not being deleted.
     pub(crate) async fn running(&self) -> usize {
         let runs = |pod: &Pod| {
             let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
@@ -154,14 +156,15 @@ impl TestCluster {
         self.pods().await.iter().filter(|pod| runs(pod)).count()
     }
 
-    /// The instance types of all nodes, sorted.
+    /// Returns the instance types of all nodes, sorted.
     pub(crate) async fn types(&self) -> Vec<String> {
         let mut types: Vec<String> = self.env.list::<Node>().await.iter().map(instance_type_of).collect();
         types.sort();
         types
     }
 
-    /// Waits until something holds; how many seconds that took.
+    /// Waits until `holds` returns true. Returns how many seconds that took; fails after `most`
+    /// seconds.
     pub(crate) async fn wait_until(&self, what: &str, most: u64, holds: impl AsyncFn(&Self) -> bool) -> u64 {
         for second in 0..most {
             if holds(self).await {
@@ -170,16 +173,16 @@ impl TestCluster {
             self.env.wait(1).await;
             self.check_invariants();
         }
-        panic!("not within {most} s: {what}\n{:#}\n{:#?}", self.env.decisions(), self.types().await);
+        panic!("within {most} s, this did not happen: {what}\n{:#}\n{:#?}", self.env.decisions(), self.types().await);
     }
 
-    /// The nodes that are marked as about to go.
+    /// Returns the names of nodes with the disrupted taint.
     pub(crate) async fn tainted(&self) -> Vec<String> {
         let nodes = self.env.list::<Node>().await;
         nodes.into_iter().filter(is_tainted).filter_map(|node| node.metadata.name).collect()
     }
 
-    /// How many claims say why they are disrupted.
+    /// Returns the number of claims with a disruption reason.
     pub(crate) async fn disrupted(&self) -> usize {
         let claims = self.env.claims().await;
         claims.iter().filter(|claim| claim_condition(claim, "DisruptionReason") != "absent").count()
@@ -190,32 +193,32 @@ impl TestCluster {
         self.patch_pool(json!({"spec": {"template": {"metadata": {"labels": {"colour": "blue"}}}}})).await;
     }
 
-    /// A big node with a small pod, which could be a small node.
+    /// Creates a large node with one small pod, which consolidation can replace by a small node.
     pub(crate) async fn deploy_oversized(&self) {
         self.deploy("wide", 1, "7", json!({})).await;
         self.deploy("web", 1, "500m", json!({})).await;
-        self.wait_until("both run", 60, async |town| town.is_settled(2, &["l"]).await).await;
+        self.wait_until("both pods run", 60, async |cluster| cluster.is_settled(2, &["l"]).await).await;
         self.scale("wide", 0).await;
     }
 
-    /// Nothing is under way, nothing is left behind.
+    /// Returns true if no disruption is active and no orphaned objects exist.
     pub(crate) async fn is_idle(&self) -> bool {
         self.tainted().await.is_empty() && self.disrupted().await == 0 && self.env.orphans().await.is_empty()
     }
 
-    /// Lets time go by.
+    /// Advances virtual time and checks the invariants.
     pub(crate) async fn advance(&self, seconds: u64) {
         self.env.wait(seconds).await;
         self.check_invariants();
     }
 
-    /// So many pods run on machines of these types.
+    /// Returns true if exactly this number of pods exists, all run, and the nodes have these types.
     pub(crate) async fn is_settled(&self, pods: usize, types: &[&str]) -> bool {
         self.running().await == pods && self.pods().await.len() == pods && self.types().await == types
     }
 
-    /// Nothing has happened that must not: budgets, protected pods, replacements that are up first (the sandbox's own invariants, which
-    /// are checked at every change).
+    /// Fails if an invariant of the sandbox was violated at any change so far: budgets, protected
+    /// pods, replacements that are ready first.
     pub(crate) fn check_invariants(&self) {
         let violations = self.invariant_watcher.violations();
         assert!(violations.is_empty(), "{violations:#?}\n{:#}", self.env.decisions());
@@ -243,7 +246,8 @@ pub(crate) fn node_of(pod: &Pod) -> Option<&str> {
     pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref())
 }
 
-/// A pool whose nodes may go, with these changes to what it says of that.
+/// Returns the spec of a pool whose nodes may be disrupted. `disruption` is merged into its
+/// disruption settings.
 pub(crate) fn consolidating_pool(disruption: Value) -> Value {
     let mut spec = json!({"disruption": {"consolidateAfter": "0s", "budgets": [{"nodes": "100%"}]}});
     merge(&mut spec["disruption"], disruption);

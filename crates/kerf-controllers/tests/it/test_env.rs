@@ -1,5 +1,5 @@
-//! A cluster for one test: an API server in virtual time, a cloud, all controllers, and a hand for everything that a scheduler or a
-//! kubelet would do.
+//! Test environment: an API server in virtual time, a cloud and all controllers. The test itself
+//! does what a scheduler and a kubelet would do.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -26,11 +26,13 @@ use tokio::sync::OnceCell;
 use tokio::task::JoinHandle;
 use tracing_subscriber::layer::SubscriberExt as _;
 
-/// Keeps every event that is published, each once unless it is never held back: what tells them apart is the controllers' business, how long it holds the recorder's.
+/// Keeps published Events. Events with equal de-duplication values are kept once; Events without
+/// such values are all kept. De-duplication times are not applied: they are tested with the
+/// recorder.
 #[derive(Debug, Default)]
 pub(crate) struct RecordedEvents(Mutex<(BTreeSet<EventKey>, Vec<Event>)>);
 
-/// What tells events apart: the reason, and what the controllers say.
+/// Reason and de-duplication values of an Event.
 type EventKey = (String, Vec<String>);
 
 impl Publish for RecordedEvents {
@@ -43,7 +45,7 @@ impl Publish for RecordedEvents {
     }
 }
 
-/// Keeps what is logged.
+/// Collects log output in memory.
 #[derive(Clone, Default)]
 pub(crate) struct CapturedLog(Arc<Mutex<Vec<u8>>>);
 
@@ -59,37 +61,38 @@ impl io::Write for CapturedLog {
 }
 
 impl CapturedLog {
-    /// Listens to this thread, to everything from a level on, for as long as the guard lives.
+    /// Captures lines of this thread from `level` on, until the guard is dropped.
     pub(crate) fn capture(level: Level, clock: Clock) -> (Self, tracing::subscriber::DefaultGuard) {
         let lines = Self::default();
         let layer =
             LogLayer::new(logs::LogSettings { level, format: LineFormat::Json }, clock, vec![Box::new(lines.clone())]);
-        // As long as one subscriber is all there is, tracing asks the thread that comes by a line first whether anybody listens; other tests'
-        // threads would answer no, for good. One for everybody makes it ask all.
+        // While there is only one subscriber, tracing caches whether a call site is enabled, as
+        // decided by the first thread that reaches it. A thread of another test would disable it
+        // for good. A global subscriber prevents this.
         let _ = tracing::subscriber::set_global_default(tracing_subscriber::registry());
         let guard = tracing::subscriber::set_default(tracing_subscriber::registry().with(layer));
         (lines, guard)
     }
 
-    /// What was logged since the last time.
+    /// Returns the lines logged since the last call.
     pub(crate) fn take(&self) -> Vec<Value> {
         let text = String::from_utf8(std::mem::take(&mut *self.0.lock().unwrap())).unwrap();
         text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 
-    /// The lines so far.
+    /// Returns all lines so far.
     pub(crate) fn all(&self) -> Vec<Value> {
         let text = String::from_utf8(self.0.lock().unwrap().clone()).unwrap();
         text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 
-    /// The lines so far with a message.
+    /// Returns all lines so far with this message.
     pub(crate) fn with_message(&self, message: &str) -> Vec<Value> {
         self.all().into_iter().filter(|line| line["message"] == message).collect()
     }
 }
 
-/// The cluster of a test.
+/// A test's API server, controllers, and what they published.
 pub(crate) struct TestEnv {
     pub(crate) server: ApiServer,
     pub(crate) client: Client,
@@ -115,13 +118,13 @@ impl Drop for RunningControllers {
 }
 
 impl TestEnv {
-    /// An API server that knows nothing of Kerf.
+    /// Creates an environment whose API server has no CRDs of Karpenter.
     pub(crate) fn without_crds() -> Self {
         let clock = Clock::starting_at("2026-01-01T00:00:00Z".parse::<Timestamp>().unwrap());
         Self::from_server(ApiServer::new(ApiServerConfig::new(clock, 7)))
     }
 
-    /// The rig of a server that runs already.
+    /// Creates an environment for an existing server.
     pub(crate) fn from_server(server: ApiServer) -> Self {
         let (client, clock) = (server.client_as("test"), server.clock());
         Self {
@@ -130,7 +133,7 @@ impl TestEnv {
             clock,
             cluster: SharedCluster::default(),
             metrics: Arc::new(Metrics::new()),
-            // Most tests are about nodes that stay.
+            // Most tests do not want nodes to be disrupted.
             settings: Settings { pause_disruption: true, ..Settings::default() },
             history: Arc::default(),
             events: Arc::default(),
@@ -138,38 +141,38 @@ impl TestEnv {
         }
     }
 
-    /// An API server with the definitions and a node class `default`, and nobody at work.
+    /// Creates an environment with CRDs and a node class `default`, without running controllers.
     pub(crate) async fn without_controllers() -> Self {
         let clock = Clock::starting_at("2026-01-01T00:00:00Z".parse::<Timestamp>().unwrap());
         Self::from_server(installed_server().await.fork(clock))
     }
 
-    /// The same with a pool `general` and the simulated cloud, and the controllers at work.
+    /// Creates an environment with a pool `general` and the kwok cloud, and starts the controllers.
     pub(crate) async fn start() -> Self {
-        let rig = Self::without_controllers().await;
-        rig.create::<NodePool>(pool("general", json!({}))).await;
-        let cloud = Kwok::new(rig.server.client_as("kwok"), rig.clock, built_in_catalogue());
-        rig.start_controllers(Arc::new(cloud)).await
+        let env = Self::without_controllers().await;
+        env.create::<NodePool>(pool("general", json!({}))).await;
+        let cloud = Kwok::new(env.server.client_as("kwok"), env.clock, built_in_catalogue());
+        env.start_controllers(Arc::new(cloud)).await
     }
 
-    /// Puts the controllers to work with a cloud, and gives them time to look around.
+    /// Starts the controllers with a cloud and waits two seconds.
     pub(crate) async fn start_controllers(mut self, cloud: Arc<dyn CloudProvider>) -> Self {
         self.restart(cloud);
         self.wait(2).await;
         self
     }
 
-    /// Ends the controllers that are at work, wherever they are.
+    /// Stops the controllers immediately, wherever they are.
     pub(crate) fn stop(&mut self) {
         self.running = None;
     }
 
-    /// Ends the controllers that are at work, wherever they are, and starts new ones that know nothing.
+    /// Stops the controllers immediately and starts new ones with empty state.
     pub(crate) fn restart(&mut self, cloud: Arc<dyn CloudProvider>) {
         self.restart_with(self.server.client_as("kerf"), cloud);
     }
 
-    /// The same by a client of the test's own.
+    /// Restarts the controllers with this client.
     pub(crate) fn restart_with(&mut self, client: Client, cloud: Arc<dyn CloudProvider>) {
         self.running = None;
         self.cluster = SharedCluster::default();
@@ -184,14 +187,14 @@ impl TestEnv {
         };
         let controllers = Controllers::new(ctx.clone());
         self.history = controllers.history();
-        let (_, watching) = controllers.watches(7);
+        let (_, watch_task) = controllers.watches(7);
         let (shutdown, stop) = Shutdown::new();
-        let working = tokio::spawn(async move { controllers.run(stop).await });
+        let running = tokio::spawn(async move { controllers.run(stop).await });
         self.running =
-            Some(RunningControllers { ctx, _shutdown: shutdown, tasks: vec![tokio::spawn(watching), working] });
+            Some(RunningControllers { ctx, _shutdown: shutdown, tasks: vec![tokio::spawn(watch_task), running] });
     }
 
-    /// From now on this happens to every request of the controllers of this kind.
+    /// Makes every request of the controllers with this verb and resource fail in this way.
     pub(crate) fn inject_fault(&self, fault: Fault, verb: Verb, resource: &str) {
         let always = FaultRule::new(fault, 1_000_000);
         let rule = FaultRule {
@@ -207,7 +210,7 @@ impl TestEnv {
         install_crds(&self.client, CrdVariant::Kwok).await.unwrap();
     }
 
-    /// Lets virtual time go by.
+    /// Advances virtual time.
     pub(crate) async fn wait(&self, seconds: u64) {
         tokio::time::sleep(Duration::from_secs(seconds)).await;
     }
@@ -233,7 +236,7 @@ impl TestEnv {
         self.api::<K>().create(&PostParams::default(), &serde_json::from_value(object).unwrap()).await.unwrap()
     }
 
-    /// Changes the status of an object.
+    /// Patches the status of an object.
     pub(crate) async fn patch_status<K>(&self, name: &str, status: Value)
     where
         K: kube::Resource<Scope = k8s_openapi::ClusterResourceScope> + serde::de::DeserializeOwned,
@@ -244,7 +247,7 @@ impl TestEnv {
         self.api::<K>().patch_status(name, &PatchParams::default(), &patch).await.unwrap();
     }
 
-    /// Changes an object.
+    /// Patches an object.
     pub(crate) async fn patch<K>(&self, name: &str, change: Value)
     where
         K: kube::Resource<Scope = k8s_openapi::ClusterResourceScope> + serde::de::DeserializeOwned,
@@ -267,14 +270,14 @@ impl TestEnv {
         self.list().await
     }
 
-    /// The only claim that there is.
+    /// Returns the only claim; fails if there is not exactly one.
     pub(crate) async fn only_claim(&self) -> NodeClaim {
         let mut claims = self.claims().await;
         assert_eq!(claims.len(), 1, "{claims:#?}");
         claims.remove(0)
     }
 
-    /// The only node that there is.
+    /// Returns the only node; fails if there is not exactly one.
     pub(crate) async fn only_node(&self) -> Node {
         let mut nodes: Vec<Node> = self.list().await;
         assert_eq!(nodes.len(), 1, "{nodes:#?}");
@@ -285,7 +288,7 @@ impl TestEnv {
         self.api::<NodeClaim>().delete(name, &DeleteParams::default()).await.unwrap();
     }
 
-    /// A pod that the scheduler has given up on, with these changes to its spec.
+    /// Creates a pod that the scheduler marked unschedulable. `spec` is merged into its spec.
     pub(crate) async fn pending_pod(&self, name: &str, cpu: &str, spec: Value) {
         let mut pod = json!({
             "metadata": {"name": name},
@@ -296,15 +299,15 @@ impl TestEnv {
         self.mark_unschedulable(name).await;
     }
 
-    /// What a scheduler says of a pod that it cannot place.
+    /// Sets the condition that a scheduler sets on a pod it cannot place.
     pub(crate) async fn mark_unschedulable(&self, name: &str) {
         let unschedulable =
-            json!({"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "no room"});
+            json!({"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "no capacity"});
         let status = Patch::Merge(json!({"status": {"conditions": [unschedulable]}}));
         self.pods().patch_status(name, &PatchParams::default(), &status).await.unwrap();
     }
 
-    /// All cpus of all nodes.
+    /// Returns the total CPU capacity of all nodes.
     pub(crate) async fn cpus(&self) -> i64 {
         let nodes = self.list::<Node>().await;
         let cpu =
@@ -312,7 +315,7 @@ impl TestEnv {
         nodes.iter().map(cpu).sum()
     }
 
-    /// What kubelet and scheduler would do: the node is ready.
+    /// Makes a node ready, as a kubelet would: removes the not-ready taint and sets the condition.
     pub(crate) async fn make_ready(&self, node: &str) {
         let taints: Vec<Value> = self
             .api::<Node>()
@@ -336,7 +339,7 @@ impl TestEnv {
         self.patch_status::<Node>(node, json!({"conditions": [ready]})).await;
     }
 
-    /// What the scheduler would do.
+    /// Binds a pod, as the scheduler would.
     pub(crate) async fn bind(&self, pod: &str, node: &str) {
         let binding = json!({"apiVersion": "v1", "kind": "Binding", "metadata": {"name": pod},
             "target": {"apiVersion": "v1", "kind": "Node", "name": node}});
@@ -347,7 +350,7 @@ impl TestEnv {
         self.client.request::<Value>(request).await.unwrap();
     }
 
-    /// A claim written by hand, as static capacity or a test would.
+    /// Creates a claim of the pool `general` directly. `spec` is merged into its spec.
     pub(crate) async fn create_claim(&self, name: &str, spec: Value) -> NodeClaim {
         let mut claim = json!({
             "metadata": {"name": name, "labels": {"karpenter.sh/nodepool": "general"}},
@@ -365,38 +368,38 @@ impl TestEnv {
         self.create(claim).await
     }
 
-    /// What `/metrics` would say.
+    /// Returns the response of `/metrics`.
     pub(crate) fn metrics_text(&self) -> String {
         self.running.as_ref().unwrap().ctx.metrics_text()
     }
 
-    /// What `/decisions` would say.
+    /// Returns the response of `/decisions`.
     pub(crate) fn decisions(&self) -> Value {
         self.history.json()
     }
 
-    /// The published events with a reason: what about, and the message.
+    /// Returns object name and message of the published Events with this reason.
     pub(crate) fn events(&self, reason: &str) -> Vec<(String, String)> {
         let events = self.events.0.lock().unwrap();
-        let told = events.1.iter().filter(|event| event.reason == reason);
-        told.map(|event| (event.involved_object.name.clone().unwrap_or_default(), event.message.clone())).collect()
+        let matching = events.1.iter().filter(|event| event.reason == reason);
+        matching.map(|event| (event.involved_object.name.clone().unwrap_or_default(), event.message.clone())).collect()
     }
 }
 
-/// An API server with the definitions and a node class `default`, of which each test has a copy: to judge the definitions takes longer than
-/// most tests do.
+/// Returns an API server with CRDs and a node class `default`. Each test gets a fork of it, because
+/// validating the CRDs takes longer than most tests.
 pub(crate) async fn installed_server() -> &'static ApiServer {
     static INSTALLED_SERVER: OnceCell<ApiServer> = OnceCell::const_new();
-    let furnish = async || {
-        let rig = TestEnv::without_crds();
-        rig.install_crds().await;
-        rig.create::<KWOKNodeClass>(json!({"metadata": {"name": "default"}, "spec": {}})).await;
-        rig.server
+    let install = async || {
+        let env = TestEnv::without_crds();
+        env.install_crds().await;
+        env.create::<KWOKNodeClass>(json!({"metadata": {"name": "default"}, "spec": {}})).await;
+        env.server
     };
-    INSTALLED_SERVER.get_or_init(furnish).await
+    INSTALLED_SERVER.get_or_init(install).await
 }
 
-/// A pool with these changes to its spec.
+/// Returns a pool with `spec` merged into its spec.
 pub(crate) fn pool(name: &str, spec: Value) -> Value {
     let mut pool = json!({"metadata": {"name": name}, "spec": {"template": {"spec": {
         "nodeClassRef": {"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "default"},
@@ -406,7 +409,7 @@ pub(crate) fn pool(name: &str, spec: Value) -> Value {
     pool
 }
 
-/// Puts `change` over `object`, key by key.
+/// Merges `change` into `object`, key by key.
 pub(crate) fn merge(object: &mut Value, change: Value) {
     match (object, change) {
         (Value::Object(object), Value::Object(change)) => {
@@ -418,7 +421,7 @@ pub(crate) fn merge(object: &mut Value, change: Value) {
     }
 }
 
-/// A condition as `status/reason`.
+/// Returns a condition as `status/reason`, or `absent`.
 pub(crate) fn condition(conditions: &[Condition], kind: &str) -> String {
     conditions
         .iter()
@@ -426,12 +429,12 @@ pub(crate) fn condition(conditions: &[Condition], kind: &str) -> String {
         .map_or_else(|| "absent".to_owned(), |condition| format!("{}/{}", condition.status, condition.reason))
 }
 
-/// A claim's condition as `status/reason`.
+/// Returns a claim's condition as `status/reason`, or `absent`.
 pub(crate) fn claim_condition(claim: &NodeClaim, kind: &str) -> String {
     condition(claim.status.as_ref().map_or(&[][..], |status| &status.conditions), kind)
 }
 
-/// A pool's condition as `status/reason`.
+/// Returns a pool's condition as `status/reason`, or `absent`.
 pub(crate) fn pool_condition(pool: &NodePool, kind: &str) -> String {
     condition(pool.status.as_ref().map_or(&[][..], |status| &status.conditions), kind)
 }

@@ -34,7 +34,7 @@ pub(crate) fn report(clusters: u64) {
             )
         };
         let (compatible, with_moves) = (plan_with(false), plan_with(true));
-        assert!(with_moves.price_after <= compatible.price_after, "moves come on top");
+        assert!(with_moves.price_after <= compatible.price_after, "moves never raise the price");
         nodes += input.nodes.len();
         let prices = [
             compatible.price_before.dollars(),

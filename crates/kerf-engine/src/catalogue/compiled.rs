@@ -276,7 +276,6 @@ fn allocatable(instance_type: &InstanceType, overrides: Option<&Offering>, names
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop there")]
 
     use super::super::instance_type::Overhead;
     use super::*;
@@ -326,7 +325,7 @@ mod tests {
             })
             .collect();
         let row = |cpu: &str| (cpu.to_owned(), "3Gi".to_owned());
-        assert_eq!(rows, [row("7"), row("5")], "the plain one first; three instead of one, and memory as it was");
+        assert_eq!(rows, [row("7"), row("5")], "the row without overrides is first; the other row has less CPU");
         let zones = |ix: RowIx| -> Vec<&str> {
             catalogue.offerings.iter().filter(|o| o.row == ix).map(|o| o.zone.as_str()).collect()
         };

@@ -85,7 +85,6 @@ impl InstanceType {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, reason = "a failing test may panic")]
     use super::*;
 
     // spec 04 #36

@@ -152,6 +152,48 @@ impl BlockReason {
         }
     }
 
+    /// Returns the time at which the block ends by itself. Returns `None` if only a change of the
+    /// cluster can end it. The disruption controller starts its next pass no later than this time.
+    pub fn ends_at(&self) -> Option<Timestamp> {
+        match self {
+            Self::Paused { until, .. } | Self::InConsolidateAfter { until } | Self::DriftBackoff { until } => {
+                Some(*until)
+            }
+            Self::AlreadyDisrupting
+            | Self::NotManaged
+            | Self::NoNode
+            | Self::NotInitialized
+            | Self::Deleting
+            | Self::Nominated
+            | Self::DoNotDisrupt
+            | Self::NoPoolLabel
+            | Self::PoolNotFound(_)
+            | Self::PodDoNotDisrupt(_)
+            | Self::PodDisruptionBudget { .. }
+            | Self::MultiplePodDisruptionBudgets(_)
+            | Self::InvalidPodDisruptionBudget(_)
+            | Self::StaticPool(_)
+            | Self::ConsolidationDisabled(_)
+            | Self::BufferPods(_)
+            | Self::InstanceTypeNotFound(_)
+            | Self::MissingLabel(_)
+            | Self::OnlyWhenEmpty(_)
+            | Self::ClaimNotInitialized
+            | Self::DisruptionBudget(_)
+            | Self::ScaleDownFirst(_)
+            | Self::NodeLimit(_)
+            | Self::PodsUnschedulable(_)
+            | Self::LaunchedByPlan
+            | Self::TooManyReplacements(_)
+            | Self::NoCheaperReplacement
+            | Self::NoSaving
+            | Self::SpotToSpotDisabled
+            | Self::SpotToSpotFlexibility(_)
+            | Self::MinValues(_)
+            | Self::BelowBalancedThreshold { .. } => None,
+        }
+    }
+
     /// Returns true if a pod causes the block. Drift ignores such a block if the claim has a
     /// termination grace period (spec 03 §5.3).
     pub(crate) fn is_caused_by_pods(&self) -> bool {
@@ -211,10 +253,10 @@ impl fmt::Display for BlockReason {
                 write!(f, "Eviction does not support multiple PDBs (PodDisruptionBudget(s)=[{}])", names.join(" "))
             }
             Self::InvalidPodDisruptionBudget(budget) => {
-                write!(f, "Pdb has a selector that cannot be read (PodDisruptionBudget=[{budget}])")
+                write!(f, "Pdb has an invalid selector (PodDisruptionBudget=[{budget}])")
             }
             Self::StaticPool(pool) => {
-                write!(f, "NodePool \"{pool}\" is static, its nodes are only replaced when they drift")
+                write!(f, "NodePool \"{pool}\" is static, its nodes are replaced only when they drift")
             }
             Self::ConsolidationDisabled(pool) => write!(f, "NodePool \"{pool}\" has consolidation disabled"),
             Self::BufferPods(node) => write!(f, "Node \"{node}\" has buffer pods"),
@@ -229,11 +271,13 @@ impl fmt::Display for BlockReason {
             Self::DisruptionBudget(reason) => {
                 write!(f, "No allowed disruptions for disruption reason {reason} due to blocking budget")
             }
-            Self::DriftBackoff { until } => write!(f, "Replacing drifted nodes failed, it is tried again at {until}"),
+            Self::DriftBackoff { until } => write!(f, "Replacements of drifted nodes failed, next attempt at {until}"),
             Self::ScaleDownFirst(pool) => write!(f, "NodePool \"{pool}\" has more nodes than replicas"),
-            Self::NodeLimit(pool) => write!(f, "NodePool \"{pool}\" has no room for a replacement in its node limit"),
+            Self::NodeLimit(pool) => write!(f, "The node limit of NodePool \"{pool}\" does not allow a replacement"),
             Self::PodsUnschedulable(text) => f.write_str(text),
-            Self::LaunchedByPlan => f.write_str("Launched by this plan, it could go in turn once it is up"),
+            Self::LaunchedByPlan => {
+                f.write_str("A command of this plan launches the node, a later plan could remove it")
+            }
             Self::TooManyReplacements(count) => write!(f, "Can't remove without creating {count} candidates"),
             Self::NoCheaperReplacement => f.write_str("Can't replace with a cheaper node"),
             Self::NoSaving => f.write_str("Removing the node saves nothing"),
@@ -314,6 +358,19 @@ mod tests {
         }
         let rows = documented.lines().filter(|line| line.starts_with("| `")).count();
         assert_eq!(rows, codes.len(), "docs/reasons.md names a code that does not exist");
+    }
+
+    // spec 03 §2.2
+    #[test]
+    fn blocks_with_an_end_report_it() {
+        let until = Timestamp::UNIX_EPOCH;
+        let timed = [
+            BlockReason::Paused { pool: Str::default(), until },
+            BlockReason::InConsolidateAfter { until },
+            BlockReason::DriftBackoff { until },
+        ];
+        assert!(timed.iter().all(|reason| reason.ends_at() == Some(until)));
+        assert_eq!(BlockReason::Nominated.ends_at(), None);
     }
 
     #[test]

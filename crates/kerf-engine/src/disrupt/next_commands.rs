@@ -164,7 +164,7 @@ mod tests {
         assert_eq!(
             included(MethodFilter::ALL.after_method(Method::MultiNode).excluding_savings()),
             without_savings,
-            "that was about money"
+            "MultiNode is a savings method, so no other method has run"
         );
     }
 }

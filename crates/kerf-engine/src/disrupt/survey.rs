@@ -180,7 +180,7 @@ impl<'i> Survey<'i> {
         for budget in input.disruption_budgets.iter().filter(|b| !pods::has_valid_selector(b)) {
             let name = budget.metadata.namespaced_name();
             let message =
-                "its selector cannot be read, so it is taken to protect every pod of its namespace".to_owned();
+                "its selector is invalid, so Kerf treats it as if it protected every pod of its namespace".to_owned();
             self.warnings.push(InputWarning {
                 object: format!("PodDisruptionBudget {name}"),
                 code: "InvalidPodDisruptionBudget",
@@ -203,7 +203,7 @@ impl<'i> Survey<'i> {
             }
             if facts.instance_type.is_some() && facts.price.is_none() && facts.node.is_some() {
                 let message = "no offering of its instance type has its zone and capacity type: its price counts as 0, \
-                               and consolidation leaves it alone";
+                               and consolidation does not disrupt it";
                 let object = format!("Node {}", facts.name);
                 self.warnings.push(InputWarning { object, code: "NoPrice", message: message.to_owned() });
             }

@@ -19,36 +19,36 @@ use crate::solve::{ClassIx, PlacementPass, SchedulingProblem, Template, limits, 
 
 /// The instance types of each NodePool for a pod, in the order in which pools are tried.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Funnel {
+pub(crate) struct Funnel {
     /// The pod as `namespace/name`.
-    pub pod: Str,
+    pub(crate) pod: Str,
     /// One entry for each NodePool that accepts pods and has instance types.
-    pub pools: Vec<PoolFunnel>,
+    pub(crate) pools: Vec<PoolFunnel>,
 }
 
 /// The funnel of one NodePool.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PoolFunnel {
+pub(crate) struct PoolFunnel {
     /// Name of the NodePool.
-    pub pool: Str,
+    pub(crate) pool: Str,
     /// Number of instance types that the pool's own requirements leave.
-    pub types: usize,
+    pub(crate) types: usize,
     /// The rules that excluded types, up to the one that excluded the last.
-    pub steps: Vec<FunnelStep>,
+    pub(crate) steps: Vec<FunnelStep>,
 }
 
 /// A rule that excluded instance types.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct FunnelStep {
+pub(crate) struct FunnelStep {
     /// The rule that excluded types.
-    pub rule: FunnelRule,
+    pub(crate) rule: FunnelRule,
     /// Number of instance types that remain after the rule.
-    pub types_left: usize,
+    pub(crate) types_left: usize,
 }
 
 /// A rule that can exclude instance types.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum FunnelRule {
+pub(crate) enum FunnelRule {
     /// The limits of the NodePool.
     Limits,
     /// A taint that the pod does not tolerate, as `key=value:effect`.
@@ -117,7 +117,7 @@ fn label_short_name(key: &str) -> &str {
 /// `namespace/name`. Returns `None` if a scheduling pass would not place such a pod.
 ///
 /// Places all pods of the input once, so it costs as much as first fit.
-pub fn funnel(input: &Input, settings: &Settings, pod: &str) -> Option<Funnel> {
+pub(crate) fn funnel(input: &Input, settings: &Settings, pod: &str) -> Option<Funnel> {
     let (problem, state) = SchedulingProblem::new(input, settings);
     let ix = problem.pods.iter().position(|p| p.name == pod)?;
     let mut pass = PlacementPass::new(&problem, state);
@@ -336,3 +336,6 @@ fn resource_rule(problem: &SchedulingProblem, resource: ResourceIx, amounts: &Am
     let amount = problem.cluster.resource_names.to_resource_list(amounts).get(&name).unwrap_or_default();
     FunnelRule::Resource { name, amount }
 }
+
+#[cfg(test)]
+mod tests;

@@ -223,7 +223,7 @@ impl Requirement {
     /// Returns the requirement that both allow. The keys must be equal.
     #[must_use]
     pub fn intersection(&self, other: &Self) -> Self {
-        debug_assert_eq!(self.key, other.key, "requirements of different labels have nothing in common");
+        debug_assert_eq!(self.key, other.key, "requirements of different labels cannot be intersected");
         let (gte, lte) = self.intersect_bounds(other);
         let min_values = self.min_values.max(other.min_values);
         let impossible = self.impossible || other.impossible;

@@ -1,6 +1,5 @@
 //! Tests of requirements against the examples of spec 02, and against a brute-force model over a
 //! small set of values.
-#![allow(clippy::unwrap_used, reason = "a test that cannot build its own fixture must fail")]
 
 mod model;
 

@@ -218,19 +218,6 @@ impl IncrementalSolver {
         self.solve_inner(&[], provider_ids)
     }
 
-    /// Like [`solve`](Self::solve), with additional pending pods. The pods are removed afterwards;
-    /// their pod classes and groups stay in the problem.
-    pub fn solve_with_pending(&mut self, pending: &[Pod]) -> Solution {
-        for pod in pending {
-            self.update_pod(pod);
-        }
-        let solution = self.solve_inner(&[], &BTreeMap::new());
-        for pod in pending {
-            self.remove_pod(&pod.namespaced_name());
-        }
-        solution
-    }
-
     /// Returns the number of pending pods by the zones that they can use, before any pod is placed.
     pub fn pending_by_zone(&mut self) -> BTreeMap<EffectiveZone, usize> {
         let (problem, state) = (&mut self.problem, &mut self.state);

@@ -2,8 +2,8 @@
 //! claim of the first pool that accepts the pod.
 //!
 //! Accepting a pod narrows the claim's requirements and rows step by step: here by tolerations,
-//! requests and host ports, then in `narrow_claim` by labels, volumes, topology domains, `minValues`
-//! and reservations. The pod is rejected if a step leaves no row. These checks do not change the
+//! requests and host ports, then in `narrow_claim` by labels, volumes, topology domains,
+//! `minValues` and reservations. The pod is rejected if a step leaves no row. These checks do not change the
 //! claim: they return an [`ExtendedClaim`], which `commit_claim` stores.
 
 use smallvec::SmallVec;

@@ -99,7 +99,7 @@ fn spec_02_116_a_slot_is_used_once_over_all_pools() {
     let both = Fixture::new(&format!("{apart} \n pod a cpu=1 \n pod c cpu=1.5"));
     let solution = both.solve();
     assert_eq!(solution_text(&both.input, &solution).lines().count(), 1);
-    assert_eq!(held_reservations(&solution, 0), ["r2"], "2.5 CPUs are only in the large one");
+    assert_eq!(held_reservations(&solution, 0), ["r2"], "only the large type has 2.5 CPUs");
     let released = Fixture::new(&format!("{apart} \n pod a cpu=1 \n pod c cpu=1.5 \n pod d cpu=0.9 sel=type:s"));
     let solution = released.solve();
     assert!(solution.unplaced.is_empty(), "{}", solution_text(&released.input, &solution));
@@ -135,7 +135,7 @@ fn spec_02_116_types_without_a_reservation_are_listed_last() {
     let fixture = Fixture::new(&format!("{RESERVED_AND_OTHER_TYPES} \n pool p \n pod x cpu=2"));
     let estimate = fixture.solve().claims[0].launch.estimate.clone().unwrap();
     assert_eq!((&*estimate.instance_type, &*estimate.capacity_type), ("r", "reserved"));
-    assert_eq!(estimate.price.nanos(), 1_000_000, "it is launched as what is reserved");
+    assert_eq!(estimate.price.nanos(), 1_000_000, "the price of the reserved offering");
     // Truncation keeps the types that can be launched.
     check(
         &format!("settings max-types=2 \n {RESERVED_AND_OTHER_TYPES} \n pool p \n pod x cpu=2"),
@@ -328,7 +328,7 @@ fn a_requirement_for_negative_values_launches_nothing() {
             "unplaced x IncompatibleRequirements",
         );
         let preference = Fixture::new(&format!("{pool} \n pod x cpu=1 pref=\"1 k Lte -1\"")).solve();
-        assert_eq!((preference.claims.len(), preference.unplaced.len()), (1, 0), "a wish is given up");
+        assert_eq!((preference.claims.len(), preference.unplaced.len()), (1, 0), "a preference is relaxed");
     }
     // A label that neither the pool nor the type defines.
     check("pool p \n pod x cpu=1 req=\"region Lt 0\"", "unplaced x NoInstanceTypeFits");

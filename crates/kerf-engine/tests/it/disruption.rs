@@ -68,7 +68,7 @@ fn assert_plan_invariants(fixture: &Fixture, plan: &DisruptionPlan) {
     let launched: Vec<&Str> = plan.commands.iter().flat_map(|command| &command.replacement_names).collect();
     let removed = plan.commands.iter().flat_map(|command| &command.nodes);
     for node in removed {
-        assert!(!launched.contains(&&node.name), "{} is launched and taken away:\n{}", node.name, commands_text(plan));
+        assert!(!launched.contains(&&node.name), "{} is launched and removed:\n{}", node.name, commands_text(plan));
     }
     let later_codes = ["DisruptionBudget", "LaunchedByPlan"];
     let is_incomplete = plan.blocked.iter().flat_map(|b| &b.reasons).any(|b| later_codes.contains(&b.code()));
@@ -78,7 +78,7 @@ fn assert_plan_invariants(fixture: &Fixture, plan: &DisruptionPlan) {
         let second_plan = afterwards.disrupt();
         assert!(
             second_plan.commands.is_empty(),
-            "after the plan there is more to do:\n{}",
+            "the plan leaves commands for a second plan:\n{}",
             commands_text(&second_plan)
         );
     }

@@ -9,7 +9,6 @@ mod launch;
 
 mod claims;
 mod disruption;
-mod funnel;
 mod odd_inputs;
 mod packing;
 mod pools;

@@ -55,7 +55,7 @@ fn spec_02_54_usage_above_the_limit_creates_nothing() {
     // Nodes that are being deleted and nodes of other pools do not count.
     check(
         &format!(
-            "{TWO_CPUS} \n pool p limit=cpu:2 \n node n1 pool=p cpu=4 leaving \n node n2 pool=q taint=x \n pod a cpu=1"
+            "{TWO_CPUS} \n pool p limit=cpu:2 \n node n1 pool=p cpu=4 deleting \n node n2 pool=q taint=x \n pod a cpu=1"
         ),
         "claim pool=p types=t pods=a",
     );

@@ -81,7 +81,7 @@ proptest! {
     fn equivalent_inputs_have_one_solution(text in fixture_text(true), seed in 0..4_u64) {
         let fixture = fixture_with_search(&text).with_settings(|s| s.seed = seed);
         let solution = solution_text(&fixture.input, &fixture.solve());
-        prop_assert_eq!(&solution, &solution_text(&fixture.input, &fixture.solve()), "asked twice");
+        prop_assert_eq!(&solution, &solution_text(&fixture.input, &fixture.solve()), "called twice");
         let two = fixture.with_settings(|s| s.threads = 2);
         prop_assert_eq!(&solution, &solution_text(&two.input, &two.solve()), "on two threads");
         let reordered = Fixture { input: reversed(&fixture.input), ..fixture.clone() };

@@ -110,7 +110,7 @@ fn section_8_5_hosts_are_named_and_long_lists_are_cut() {
     // pods.
     assert_eq!(
         unplaced_reason(
-            "pool p \n node n1 cpu=1 \n node n2 pool=p leaving \n pod big cpu=4 \n pod x cpu=1 aff=host:app=web",
+            "pool p \n node n1 cpu=1 \n node n2 pool=p deleting \n pod big cpu=4 \n pod x cpu=1 aff=host:app=web",
             "x"
         ),
         "unsatisfiable topology constraint for pod affinity, key=kubernetes.io/hostname (counts = \
@@ -166,7 +166,7 @@ fn section_3_4_a_new_node_has_a_placeholder_hostname() {
         format!("incompatible volume requirements, key kubernetes.io/hostname, {other}")
     );
     assert_eq!(
-        unplaced_reason("pool p \n node n1 pool=p leaving \n pod x on=n1 cpu=1 sel=host:n9", "x"),
+        unplaced_reason("pool p \n node n1 pool=p deleting \n pod x on=n1 cpu=1 sel=host:n9", "x"),
         format!("incompatible requirements, key kubernetes.io/hostname, {other}")
     );
 }

@@ -45,7 +45,7 @@ fn relaxed_preferences_are_reported_in_order() {
             Relaxation::NodeAffinity(term) if term.weight == 9 => "heavy",
             Relaxation::NodeAffinity(_) => "light",
             Relaxation::Spread(_) => "spread",
-            Relaxation::PreferNoSchedule => "shy",
+            Relaxation::PreferNoSchedule => "prefer-no-schedule",
         };
         let relaxed = solver.relaxed_pods().into_iter();
         relaxed
@@ -64,7 +64,7 @@ fn relaxed_preferences_are_reported_in_order() {
         "type s cpu=2 zones=a,b \n pool p taint=k=v:PreferNoSchedule
          pod huge cpu=90 req=\"zone In a\" req=\"zone In b\" pref=\"1 zone In a\" spread=zone:1:app=x:any",
     );
-    let all = ["default/huge: alternative light spread shy"];
+    let all = ["default/huge: alternative light spread prefer-no-schedule"];
     assert_eq!(kinds(&unplaced), all);
     unplaced.solve();
     assert_eq!(kinds(&unplaced), all);

@@ -60,7 +60,7 @@ fn spec_02_37_a_resize_counts_at_the_larger_size() {
     check_remaining_cpu("cpu=1 ignored-allocated=cpu:3", 3);
     // Pods that differ only in the state of their resize are not equivalent.
     check(
-        "type s cpu=2 \n type l cpu=4 \n pool p \n node n1 leaving
+        "type s cpu=2 \n type l cpu=4 \n pool p \n node n1 deleting
          pod a on=n1 cpu=3 allocated=cpu:1 anti=host:* \n pod b on=n1 cpu=3 allocated=cpu:1 anti=host:* infeasible",
         "claim pool=p types=l pods=a \n claim pool=p types=s,l pods=b",
     );
@@ -85,15 +85,15 @@ fn spec_02_39_huge_pages_are_subtracted_from_memory() {
 
 #[test]
 fn spec_02_40_offerings_may_override_resources() {
-    let types = "type plain \n type some \n type gone
+    let types = "type plain \n type some \n type absent
         offer plain zone=a
         offer some zone=a
         offer some zone=b capacity=gpu:2
-        offer gone zone=a
-        offer gone zone=b capacity=gpu:2 out
+        offer absent zone=a
+        offer absent zone=b capacity=gpu:2 out
         pool p";
     check(&format!("{types} \n pod a res=gpu:1"), "claim pool=p types=some pods=a");
-    check(&format!("{types} \n pod a cpu=1"), "claim pool=p types=gone,plain,some pods=a");
+    check(&format!("{types} \n pod a cpu=1"), "claim pool=p types=absent,plain,some pods=a");
     // The pod's zone decides which offering's resources count.
     check(&format!("{types} \n pod a res=gpu:1 sel=zone:a"), "unplaced a NoInstanceTypeFits");
     check(&format!("{types} \n pod a res=gpu:1 sel=zone:b"), "claim pool=p types=some pods=a zone=b");
@@ -193,15 +193,15 @@ fn spec_02_47_a_live_daemon_pod_defines_the_requests_of_its_daemon_set() {
             &format!("claim pool=p types={types} pods=web"),
         );
     };
-    beside_live("\n pod d-1 on=gone cpu=1 owner=DaemonSet/d", "s,l");
-    beside_live("\n pod d-1 on=gone cpu=2 owner=DaemonSet/other", "l");
+    beside_live("\n pod d-1 on=missing cpu=1 owner=DaemonSet/d", "s,l");
+    beside_live("\n pod d-1 on=missing cpu=2 owner=DaemonSet/other", "l");
     // The newest of several pods counts.
     beside_live(
-        "\n pod d-1 on=gone cpu=1 age=10 owner=DaemonSet/d \n pod d-2 on=gone cpu=2 age=20 owner=DaemonSet/d",
+        "\n pod d-1 on=missing cpu=1 age=10 owner=DaemonSet/d \n pod d-2 on=missing cpu=2 age=20 owner=DaemonSet/d",
         "s,l",
     );
     beside_live(
-        "\n pod d-1 on=gone cpu=1 age=20 owner=DaemonSet/d \n pod d-2 on=gone cpu=2 age=10 owner=DaemonSet/d",
+        "\n pod d-1 on=missing cpu=1 age=20 owner=DaemonSet/d \n pod d-2 on=missing cpu=2 age=10 owner=DaemonSet/d",
         "l",
     );
     // The template's node affinity replaces the one with which the controller pins a live pod to
@@ -209,7 +209,7 @@ fn spec_02_47_a_live_daemon_pod_defines_the_requests_of_its_daemon_set() {
     check(
         &format!(
             "{TWO_SIZES} \n pool p \n daemonset d cpu=2 req=\"type In l\"
-             pod d-1 on=gone cpu=2 req=\"type In s\" owner=DaemonSet/d \n pod web cpu=1"
+             pod d-1 on=missing cpu=2 req=\"type In s\" owner=DaemonSet/d \n pod web cpu=1"
         ),
         "claim pool=p types=s,l pods=web",
     );

@@ -106,7 +106,7 @@ fn spec_02_13_static_pools_launch_nothing_for_pods() {
 
 #[test]
 fn spec_02_14_pods_of_a_deleting_node_are_placed_elsewhere() {
-    for node in ["node n1 pool=p leaving", "node n1 pool=p marked", "node n1 leaving"] {
+    for node in ["node n1 pool=p deleting", "node n1 pool=p marked", "node n1 deleting"] {
         check(&format!("pool p \n {node} \n pod a cpu=1 on=n1"), "claim pool=p types=t pods=a");
     }
     check("pool p \n node n1 pool=p \n pod a cpu=1 on=n1", "");
@@ -114,12 +114,12 @@ fn spec_02_14_pods_of_a_deleting_node_are_placed_elsewhere() {
 
 #[test]
 fn spec_02_15_of_terminating_pods_only_stateful_ones_are_placed() {
-    let terminating = |pod: &str| format!("pool p \n node n1 pool=p leaving \n pod a cpu=1 on=n1 terminating {pod}");
+    let terminating = |pod: &str| format!("pool p \n node n1 pool=p deleting \n pod a cpu=1 on=n1 terminating {pod}");
     check(&terminating("owner=ReplicaSet/r"), "");
     check(&terminating("owner=DaemonSet/d"), "");
     check(&terminating("owner=StatefulSet/s"), "claim pool=p types=t pods=a");
     // A protected pod stays on its node.
-    let running = |pod: &str| format!("pool p \n node n1 pool=p leaving \n pod a cpu=1 on=n1 {pod}");
+    let running = |pod: &str| format!("pool p \n node n1 pool=p deleting \n pod a cpu=1 on=n1 {pod}");
     check(&running("protect=true"), "");
     check(&running("protect=1h started=60"), "");
     check(&running("protect=1h"), "");
@@ -132,7 +132,7 @@ fn spec_02_15_of_terminating_pods_only_stateful_ones_are_placed() {
 #[test]
 fn spec_02_16_pods_with_fully_blocking_budgets_stay() {
     let with = |budgets: &str, pod: &str| {
-        format!("pool p \n node n1 pool=p leaving \n {budgets} \n pod a cpu=1 on=n1 labels=app:web {pod}")
+        format!("pool p \n node n1 pool=p deleting \n {budgets} \n pod a cpu=1 on=n1 labels=app:web {pod}")
     };
     for budget in ["max=0", "max=0%", "min=100%"] {
         check(&with(&format!("pdb b sel=app=web {budget}"), ""), "");
@@ -156,12 +156,12 @@ fn spec_02_16_pods_with_fully_blocking_budgets_stay() {
 #[test]
 fn spec_02_17_rescheduled_and_new_pods_are_packed_together() {
     check(
-        "pool p \n node n1 pool=p leaving \n pod old x2 cpu=1 on=n1 \n pod new x2 cpu=1",
+        "pool p \n node n1 pool=p deleting \n pod old x2 cpu=1 on=n1 \n pod new x2 cpu=1",
         "claim pool=p types=t pods=new-1..2,old-1..2",
     );
     // Q16: a pod whose volumes cannot be resolved is left out, not placed as if it had none.
     check(
-        "pool p \n node n1 pool=p leaving \n pod old cpu=1 on=n1 pvc=none \n pod new cpu=1",
+        "pool p \n node n1 pool=p deleting \n pod old cpu=1 on=n1 pvc=none \n pod new cpu=1",
         "claim pool=p types=t pods=new \n unplaced old VolumeNotUsable",
     );
 }

@@ -137,7 +137,7 @@ fn spec_02_90_only_running_pods_of_the_namespace_count() {
         let zones = pods_per_domain(&fixture, &fixture.solve(), labels::ZONE);
         zones.into_iter().map(|(count, _)| count).collect::<Vec<_>>()
     };
-    assert_eq!(pods_per_zone("on=n1 labels=app:web"), [2], "counted: both go to the other zone");
+    assert_eq!(pods_per_zone("on=n1 labels=app:web"), [2], "both new pods are placed in the other zone");
     for old in [
         "on=n1 labels=app:web phase=Succeeded",
         "on=n1 labels=app:web phase=Failed",
@@ -145,7 +145,7 @@ fn spec_02_90_only_running_pods_of_the_namespace_count() {
         "on=n1 labels=app:web ns=other",
         "on=n1 labels=app:other",
         "on=n2 labels=app:web",
-        "on=gone labels=app:web",
+        "on=missing labels=app:web",
     ] {
         assert_eq!(pods_per_zone(old), [1, 1], "{old}");
     }
@@ -215,7 +215,7 @@ fn spec_02_94_node_inclusion_policies_decide_which_nodes_count() {
              pod web x6 cpu=1 labels=app:web spread=zone:1:app=web{policy}"
         )
     };
-    assert_eq!(pod_counts_per_domain(&tainted(""), "zone"), [1, 1], "an empty zone caps the others");
+    assert_eq!(pod_counts_per_domain(&tainted(""), "zone"), [1, 1], "the empty zone limits the others to one pod each");
     assert_eq!(pod_counts_per_domain(&tainted(":taints=Ignore"), "zone"), [1, 1]);
     assert_eq!(pod_counts_per_domain(&tainted(":taints=Honor"), "zone"), [3, 3]);
     let pool = |policy: &str| {
@@ -399,7 +399,7 @@ fn a_spread_that_could_never_be_met_gets_another_node() {
     assert_eq!(fixture.solve().claims.len(), 1);
     let solution = fixture.with_settings(|s| s.effort = Effort::Search).solve();
     let pods: Vec<usize> = solution.claims.iter().map(|claim| claim.pods.len()).collect();
-    assert_eq!((pods, solution.unplaced.len()), (vec![4, 2], 0), "one loud pod may be beside the quiet ones");
+    assert_eq!((pods, solution.unplaced.len()), (vec![4, 2], 0), "the node of the quiet pods can have one loud pod");
     // Loud pods that no spread of other pods counts can be bound first, so one node is enough.
     let patient = Fixture::new(
         "type t cpu=16 \n pool p \n pod quiet x3 cpu=2 labels=tier:back

@@ -118,7 +118,7 @@ fn spec_02_113_pods_with_unusable_volume_claims_launch_nothing() {
 
 #[test]
 fn spec_02_114_a_bound_claim_needs_no_storage_class() {
-    for class in ["", "sc=", "sc=gone"] {
+    for class in ["", "sc=", "sc=missing"] {
         check(&format!("pool p \n pv v \n pvc c pv=v {class} \n pod x cpu=1 pvc=c"), "claim pool=p types=t pods=x");
         check(&format!("pool p \n pvc c {class} \n pod x cpu=1 pvc=c"), "unplaced x VolumeNotUsable");
     }
@@ -157,9 +157,9 @@ fn section_9_1_every_problem_of_a_claim_has_a_message() {
         ),
         ("pvc c", "unbound pvc must define a storage class (PersistentVolumeClaim=default/c, StorageClass=)"),
         (
-            "pvc c sc=gone",
-            "failed to validate pvc, failed to get storage class, storageclasses.storage.k8s.io \"gone\" not found \
-             (PersistentVolumeClaim=default/c, StorageClass=gone)",
+            "pvc c sc=missing",
+            "failed to validate pvc, failed to get storage class, storageclasses.storage.k8s.io \"missing\" not found \
+             (PersistentVolumeClaim=default/c, StorageClass=missing)",
         ),
         (
             "pvc c sc=now",

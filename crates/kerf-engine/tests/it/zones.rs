@@ -41,7 +41,7 @@ fn affinity_and_anti_affinity_decide_the_zone() {
     for (pods, expected) in [
         ("pod web on=n1 cpu=1 labels=app:web \n pod x cpu=1 aff=zone:app=web", "a=1"),
         ("pod web on=n1 cpu=1 labels=app:web \n pod x cpu=1 aff=zone:app=web req=\"zone In b\"", "none=1"),
-        ("pod x cpu=1 aff=zone:app=nobody", "none=1"),
+        ("pod x cpu=1 aff=zone:app=none", "none=1"),
     ] {
         assert_eq!(zones(&format!("{nodes} \n {pods}")), expected, "{pods}");
     }

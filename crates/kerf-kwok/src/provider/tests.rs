@@ -1,7 +1,5 @@
 //! Tests of the simulated cloud against the sandbox's API server.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop there")]
-
 use jiff::Timestamp;
 use kerf_api::crds::CrdVariant;
 use kerf_sandbox::{ApiServer, ApiServerConfig, install_crds};
@@ -64,7 +62,7 @@ async fn an_instance_is_a_node_that_meets_the_claim() {
     let instance = provider.create(&claim(spot_linux_requirements())).await.unwrap();
     assert_eq!(
         instance.labels["node.kubernetes.io/instance-type"], "c-2x-amd64-linux",
-        "the smallest whose cpu is enough"
+        "the smallest type with enough CPU"
     );
     assert_eq!(instance.labels["topology.kubernetes.io/zone"], "test-zone-c", "drawn by the claim's uid");
     assert_eq!(instance.labels["eks-node-viewer/instance-price"], "0.038006");
@@ -74,14 +72,21 @@ async fn an_instance_is_a_node_that_meets_the_claim() {
     assert_eq!(labels["kubernetes.io/hostname"], "general-x7k2p");
     assert_eq!(labels["karpenter.sh/nodepool"], "general");
     assert_eq!((&*labels["beta.kubernetes.io/os"], &*labels["beta.kubernetes.io/arch"]), ("linux", "amd64"));
-    assert!(!instance.labels.contains_key("beta.kubernetes.io/os"), "what a kubelet says is not for the claim");
+    assert!(
+        !instance.labels.contains_key("beta.kubernetes.io/os"),
+        "labels that the kubelet sets are not labels of the instance"
+    );
     assert_eq!(node.metadata.annotations.unwrap()["kwok.x-k8s.io/node"], "fake");
     let taints: Vec<String> = node.spec.unwrap().taints.unwrap().into_iter().map(|taint| taint.key).collect();
     assert!(taints.contains(&"karpenter.sh/unregistered".to_owned()));
     let status = node.status.unwrap();
     assert_eq!(status.capacity.as_ref().unwrap()["cpu"].0, "2");
     assert_eq!(status.allocatable.as_ref().unwrap()["cpu"].0, "1900m");
-    assert_eq!(status.allocatable.unwrap()["example.com/widget"].0, "3", "what the type does not have is simulated");
+    assert_eq!(
+        status.allocatable.unwrap()["example.com/widget"].0,
+        "3",
+        "a resource that the type does not define is simulated"
+    );
 }
 
 // spec 04 §14.3: ties within an instance type.
@@ -99,7 +104,7 @@ async fn instances_of_one_price_are_spread_over_zones_and_a_claim_always_gets_th
         let zone = instance.labels["topology.kubernetes.io/zone"].clone();
         nodes.delete(&node::node_name(&claim), &DeleteParams::default()).await.unwrap();
         let again = provider.create(&claim).await.unwrap();
-        assert_eq!(again.labels["topology.kubernetes.io/zone"], zone, "a launch that is repeated");
+        assert_eq!(again.labels["topology.kubernetes.io/zone"], zone, "a repeated launch uses the same zone");
         *zones.entry(zone).or_default() += 1;
     }
     assert!(zones.len() == 4 && zones.values().all(|count| *count >= 4), "{zones:?}");
@@ -177,7 +182,7 @@ async fn throttling_does_not_make_offerings_unavailable() {
     let (_server, client, clock) = cluster(json!({})).await;
     let provider = Kwok::new(client, clock, built_in_catalogue()).with_availability(Arc::new(AlwaysThrottled));
     let error = provider.create(&claim(spot_linux_requirements())).await.unwrap_err();
-    assert!(matches!(error, CreateError::Other(_)), "it is tried again: {error}");
+    assert!(matches!(error, CreateError::Other(_)), "the launch will be retried: {error}");
     let types = provider.instance_types(&pool()).await.unwrap();
     assert!(types.iter().flat_map(|t| &t.offerings).all(|offering| offering.available));
 }
@@ -199,12 +204,12 @@ async fn an_offering_without_capacity_is_unavailable_for_three_minutes() {
     let any_capacity_type =
         json!([{"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["test-zone-b"]}]);
     let instance = provider.create(&claim(any_capacity_type)).await.unwrap();
-    assert_eq!(instance.labels["karpenter.sh/capacity-type"], "on-demand", "the next best is taken");
+    assert_eq!(instance.labels["karpenter.sh/capacity-type"], "on-demand", "the next best offering is used");
     tokio::time::sleep(Duration::from_secs(181)).await;
     assert_eq!(
         available_offerings(&provider.instance_types(&pool()).await.unwrap()),
         144 * 8,
-        "and then it is tried again"
+        "the offerings are available again"
     );
 }
 

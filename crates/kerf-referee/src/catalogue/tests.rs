@@ -1,4 +1,4 @@
-//! The instance-type file, read as spec 04 §14.2 says.
+//! Tests of reading the instance-type file (spec 04 §14.2).
 
 use super::*;
 
@@ -15,7 +15,7 @@ const FILE: &str = r#"[
 ]"#;
 
 #[test]
-fn a_type_is_what_the_file_says() -> Result<(), serde_json::Error> {
+fn types_are_read_from_the_file() -> Result<(), serde_json::Error> {
     let catalogue = read(FILE)?;
     let c = &catalogue["c-2x"];
     assert_eq!(c.offerings[0].zone(), "zone-a");

@@ -1,4 +1,4 @@
-//! New nodes, one by one: every launch that a claim allows must be right for every pod on it.
+//! Checks each planned NodeClaim by itself: every launch that it allows must suit every pod on it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,43 +20,43 @@ use crate::storage::{
 };
 use crate::taints::first_untolerated_taint;
 
-pub(super) fn check(world: &ClusterManifests, catalogue: &Catalogue, plan: &Plan) -> Vec<Violation> {
-    let daemons = DaemonPods::of(world);
-    let pods: BTreeMap<String, &Pod> = world.pods.iter().map(|pod| (pod_key(pod), pod)).collect();
+pub(super) fn check(cluster: &ClusterManifests, catalogue: &Catalogue, plan: &Plan) -> Vec<Violation> {
+    let daemons = DaemonPods::of(cluster);
+    let pods: BTreeMap<String, &Pod> = cluster.pods.iter().map(|pod| (pod_key(pod), pod)).collect();
     let mut violations = Vec::new();
     for (index, claim) in plan.provisioning.node_claims.iter().enumerate() {
         let mut report = ClaimReport { node: claim_name(index, claim), violations: &mut violations };
-        let Some(pool) = world.pool(&claim.node_pool).filter(|pool| pool.is_usable) else {
+        let Some(pool) = cluster.pool(&claim.node_pool).filter(|pool| pool.is_usable) else {
             report.add_violation(PlanRule::Claim, None, format!("pool {} cannot be used", claim.node_pool));
             continue;
         };
-        let claimed: Vec<&Pod> = claim.pods.iter().filter_map(|key| pods.get(key).copied()).collect();
-        if claimed.is_empty() {
-            report.add_violation(PlanRule::Claim, None, "is for no pod".to_owned());
+        let claim_pods: Vec<&Pod> = claim.pods.iter().filter_map(|key| pods.get(key).copied()).collect();
+        if claim_pods.is_empty() {
+            report.add_violation(PlanRule::Claim, None, "has no pods".to_owned());
         }
         for name in claim.instance_types.iter().filter(|name| !catalogue.contains_key(*name)) {
             report.add_violation(PlanRule::Claim, None, format!("type {name} does not exist"));
         }
-        let all = possible_launches(pool, &claim.requirements, &claim.instance_types, catalogue);
-        check_types(&mut report, claim, catalogue, &all);
-        check_taints(&mut report, pool, &claimed);
-        check_labels(&mut report, &claimed, &all, &world.storage());
-        check_resources(&mut report, pool, claim, catalogue, &daemons, &claimed);
-        check_host_ports(&mut report, pool, claim, catalogue, &daemons, &claimed);
-        check_requests(&mut report, pool, claim, catalogue, &daemons, &claimed);
-        check_min_values(&mut report, world, pool, claim, catalogue);
-        check_estimate(&mut report, claim, &all);
-        check_price_order(&mut report, claim, &all);
+        let launches = possible_launches(pool, &claim.requirements, &claim.instance_types, catalogue);
+        check_types(&mut report, claim, catalogue, &launches);
+        check_taints(&mut report, pool, &claim_pods);
+        check_labels(&mut report, &claim_pods, &launches, &cluster.storage());
+        check_resources(&mut report, pool, claim, catalogue, &daemons, &claim_pods);
+        check_host_ports(&mut report, pool, claim, catalogue, &daemons, &claim_pods);
+        check_requests(&mut report, pool, claim, catalogue, &daemons, &claim_pods);
+        check_min_values(&mut report, cluster, pool, claim, catalogue);
+        check_estimate(&mut report, claim, &launches);
+        check_price_order(&mut report, claim, &launches);
     }
     violations
 }
 
-/// How a claim is called in violations.
+/// Returns the name of a claim in violations.
 pub(crate) fn claim_name(index: usize, claim: &PlanClaim) -> String {
     format!("claim {index} ({})", claim.node_pool)
 }
 
-/// What is wrong with one claim.
+/// Collects the violations of one claim.
 struct ClaimReport<'v> {
     node: String,
     violations: &'v mut Vec<Violation>,
@@ -72,9 +72,14 @@ fn listed_types<'c>(claim: &PlanClaim, catalogue: &'c Catalogue) -> Vec<&'c Inst
     claim.instance_types.iter().filter_map(|name| catalogue.get(name)).collect()
 }
 
-/// Each listed type is listed once and can be launched. A claim that holds reservations is launched as what is reserved, and lists
-/// besides what would have done (spec 02 §7.4).
-fn check_types(report: &mut ClaimReport<'_>, claim: &PlanClaim, catalogue: &Catalogue, all: &[PossibleLaunch<'_>]) {
+/// Checks that each listed type is listed once and can be launched. A claim on reservations
+/// launches only reserved offerings; the other types that it lists are not checked (spec 02 §7.4).
+fn check_types(
+    report: &mut ClaimReport<'_>,
+    claim: &PlanClaim,
+    catalogue: &Catalogue,
+    launches: &[PossibleLaunch<'_>],
+) {
     let mut seen = BTreeSet::new();
     for name in &claim.instance_types {
         if !seen.insert(name) {
@@ -82,13 +87,13 @@ fn check_types(report: &mut ClaimReport<'_>, claim: &PlanClaim, catalogue: &Cata
         }
     }
     if seen.is_empty() {
-        report.add_violation(PlanRule::Claim, None, "lists no type".to_owned());
+        report.add_violation(PlanRule::Claim, None, "lists no instance type".to_owned());
     }
-    if !all.is_empty() && all.iter().all(|launch| launch.offering.reservation_id().is_some()) {
+    if !launches.is_empty() && launches.iter().all(|launch| launch.offering.reservation_id().is_some()) {
         return;
     }
     for instance_type in listed_types(claim, catalogue) {
-        if !all.iter().any(|launch| launch.instance_type.name == instance_type.name) {
+        if !launches.iter().any(|launch| launch.instance_type.name == instance_type.name) {
             let detail = format!("type {} has no available offering that the requirements allow", instance_type.name);
             report.add_violation(PlanRule::Requirements, None, detail);
         }
@@ -104,22 +109,27 @@ fn check_taints(report: &mut ClaimReport<'_>, pool: &Pool, pods: &[&Pod]) {
     }
 }
 
-/// On every launch every pod wants the node and reaches its volumes.
-fn check_labels(report: &mut ClaimReport<'_>, pods: &[&Pod], all: &[PossibleLaunch<'_>], storage: &VolumeObjects<'_>) {
+/// Checks that on every launch the node's labels match every pod and its volumes.
+fn check_labels(
+    report: &mut ClaimReport<'_>,
+    pods: &[&Pod],
+    launches: &[PossibleLaunch<'_>],
+    storage: &VolumeObjects<'_>,
+) {
     for pod in pods {
-        if let Some(launch) = all.iter().find(|launch| !node_affinity_matches(pod, "", &launch.labels)) {
+        if let Some(launch) = launches.iter().find(|launch| !node_affinity_matches(pod, "", &launch.labels)) {
             report.add_violation(
                 PlanRule::NodeAffinity,
                 Some(pod),
-                format!("does not want {}", describe_launch(launch)),
+                format!("node affinity does not allow {}", describe_launch(launch)),
             );
         }
-        for launch in all {
+        for launch in launches {
             if let Some(claim) = unusable_volume_claim(pod, &launch.labels, storage) {
                 report.add_violation(
                     PlanRule::Volumes,
                     Some(pod),
-                    format!("claim {claim} cannot be used on {}", describe_launch(launch)),
+                    format!("volume claim {claim} cannot be used on {}", describe_launch(launch)),
                 );
                 break;
             }
@@ -127,7 +137,8 @@ fn check_labels(report: &mut ClaimReport<'_>, pods: &[&Pod], all: &[PossibleLaun
     }
 }
 
-/// A claim of the pod whose volume cannot be used on a new node with these labels.
+/// Returns the name of a volume claim of the pod that cannot be used on a new node with these
+/// labels.
 pub(crate) fn unusable_volume_claim(pod: &Pod, labels: &Labels, storage: &VolumeObjects<'_>) -> Option<String> {
     volume_claim_names(pod).into_iter().find(|name| match storage.claim_state(namespace(pod), name) {
         VolumeClaimState::Bound(volume) => !is_volume_usable_on_new_node(volume, labels),
@@ -150,11 +161,11 @@ fn check_resources(
     daemons: &DaemonPods,
     pods: &[&Pod],
 ) {
-    let asked = sum_of_requests(pods.iter().copied());
+    let pod_requests = sum_of_requests(pods.iter().copied());
     for instance_type in listed_types(claim, catalogue) {
-        let all = asked.plus(&daemons.overhead(pool, instance_type));
-        for lack in all.shortages_in(&instance_type.allocatable) {
-            report.add_violation(PlanRule::Resources, None, format!("type {}, {lack}", instance_type.name));
+        let requests = pod_requests.plus(&daemons.overhead(pool, instance_type));
+        for shortage in requests.shortages_in(&instance_type.allocatable) {
+            report.add_violation(PlanRule::Resources, None, format!("type {}, {shortage}", instance_type.name));
         }
     }
 }
@@ -169,25 +180,27 @@ fn check_host_ports(
 ) {
     for (i, pod) in pods.iter().enumerate() {
         for other in &pods[..i] {
-            if let Some((ours, theirs)) = ports::conflict(pod, other) {
+            if let Some((port, other_port)) = ports::conflict(pod, other) {
                 report.add_violation(
                     PlanRule::HostPorts,
                     Some(pod),
-                    format!("{ours} against {theirs} of {}", pod_key(other)),
+                    format!("{port} against {other_port} of {}", pod_key(other)),
                 );
             }
         }
         for instance_type in listed_types(claim, catalogue) {
-            let taken = daemons.on_new_node(pool, instance_type).find_map(|daemon| ports::conflict(pod, daemon));
-            if let Some((ours, theirs)) = taken {
-                let detail = format!("{ours} against {theirs} of a daemon on type {}", instance_type.name);
+            let daemon_conflict =
+                daemons.on_new_node(pool, instance_type).find_map(|daemon| ports::conflict(pod, daemon));
+            if let Some((port, other_port)) = daemon_conflict {
+                let detail = format!("{port} against {other_port} of a daemon on type {}", instance_type.name);
                 report.add_violation(PlanRule::HostPorts, Some(pod), detail);
             }
         }
     }
 }
 
-/// The claim's requests are those of its pods and at least the smallest, at most the largest daemon overhead.
+/// Checks that the claim's requests are those of its pods plus an overhead between the smallest and
+/// the largest DaemonSet overhead of the listed types.
 fn check_requests(
     report: &mut ClaimReport<'_>,
     pool: &Pool,
@@ -196,88 +209,96 @@ fn check_requests(
     daemons: &DaemonPods,
     pods: &[&Pod],
 ) {
-    let said = Resources::parse(&claim.requests);
-    let asked = sum_of_requests(pods.iter().copied());
+    let stated = Resources::parse(&claim.requests);
+    let pod_requests = sum_of_requests(pods.iter().copied());
     let (least, most) = overhead_range(daemons, pool, listed_types(claim, catalogue));
-    let (low, high) = (asked.plus(&least), asked.plus(&most));
-    for (name, amount) in low.iter().filter(|(name, amount)| said.get(name) < *amount) {
+    let (low, high) = (pod_requests.plus(&least), pod_requests.plus(&most));
+    for (name, amount) in low.iter().filter(|(name, amount)| stated.get(name) < *amount) {
         report.add_violation(
             PlanRule::Requests,
             None,
-            format!("{name}: {} said, at least {amount} asked", said.get(name)),
+            format!("{name}: the plan states {}, the pods request at least {amount}", stated.get(name)),
         );
     }
-    for (name, amount) in said.iter().filter(|(name, amount)| *amount > high.get(name)) {
+    for (name, amount) in stated.iter().filter(|(name, amount)| *amount > high.get(name)) {
         report.add_violation(
             PlanRule::Requests,
             None,
-            format!("{name}: {amount} said, at most {} asked", high.get(name)),
+            format!("{name}: the plan states {amount}, the pods request at most {}", high.get(name)),
         );
     }
 }
 
-/// The listed types declare as many values of a label as the pool demands (spec 02 §3.9).
+/// Checks that the listed types offer as many values of each label as the pool's `minValues`
+/// requires (spec 02 §3.9).
 fn check_min_values(
     report: &mut ClaimReport<'_>,
-    world: &ClusterManifests,
+    cluster: &ClusterManifests,
     pool: &Pool,
     claim: &PlanClaim,
     catalogue: &Catalogue,
 ) {
-    if world.min_values_best_effort {
+    if cluster.min_values_best_effort {
         return;
     }
-    for (key, wanted, found) in min_values_shortfalls(pool, listed_types(claim, catalogue)) {
-        report.add_violation(PlanRule::MinValues, None, format!("{key}: {wanted} values demanded, {found} offered"));
+    for (key, required, offered) in min_values_shortfalls(pool, listed_types(claim, catalogue)) {
+        report.add_violation(
+            PlanRule::MinValues,
+            None,
+            format!("{key}: {required} values required, {offered} offered"),
+        );
     }
 }
 
-/// The labels of which these types offer too few values: label, demanded, offered.
+/// Returns the labels of which the types offer too few values: label, required number, offered
+/// number.
 pub(crate) fn min_values_shortfalls<'c>(
     pool: &Pool,
     types: impl IntoIterator<Item = &'c InstanceType> + Clone,
 ) -> Vec<(String, i64, i64)> {
-    let demands = pool.requirements.iter().filter_map(|r| Some((&r.key, r.min_values?)));
-    demands
-        .filter_map(|(key, wanted)| {
-            let offered: BTreeSet<&String> =
+    let requirements = pool.requirements.iter().filter_map(|r| Some((&r.key, r.min_values?)));
+    requirements
+        .filter_map(|(key, required)| {
+            let offered_values: BTreeSet<&String> =
                 types.clone().into_iter().filter_map(|t| t.values.get(key)).flatten().collect();
-            let found = offered.len() as i64;
-            (found < wanted).then(|| (key.clone(), wanted, found))
+            let offered_count = offered_values.len() as i64;
+            (offered_count < required).then(|| (key.clone(), required, offered_count))
         })
         .collect()
 }
 
-/// The estimate is a launch that the claim allows, and there is no cheaper one.
-fn check_estimate(report: &mut ClaimReport<'_>, claim: &PlanClaim, all: &[PossibleLaunch<'_>]) {
-    let said = &claim.estimate;
-    let same = all.iter().filter(|launch| {
-        launch.instance_type.name == said.instance_type
-            && launch.offering.zone() == said.zone
-            && launch.offering.capacity_type() == said.capacity_type
+/// Checks that the estimate is a launch that the claim allows, and that no launch is cheaper.
+fn check_estimate(report: &mut ClaimReport<'_>, claim: &PlanClaim, launches: &[PossibleLaunch<'_>]) {
+    let estimate = &claim.estimate;
+    let matching_launches = launches.iter().filter(|launch| {
+        launch.instance_type.name == estimate.instance_type
+            && launch.offering.zone() == estimate.zone
+            && launch.offering.capacity_type() == estimate.capacity_type
     });
-    let Some(price) = same.map(PossibleLaunch::price).min() else {
-        let detail = format!("{} {} in {} is not allowed", said.capacity_type, said.instance_type, said.zone);
+    let Some(price) = matching_launches.map(PossibleLaunch::price).min() else {
+        let detail =
+            format!("{} {} in {} is not allowed", estimate.capacity_type, estimate.instance_type, estimate.zone);
         report.add_violation(PlanRule::Estimate, None, detail);
         return;
     };
-    if price != said.price_per_hour {
+    if price != estimate.price_per_hour {
         report.add_violation(
             PlanRule::Estimate,
             None,
-            format!("{} said, {price} in the catalogue", said.price_per_hour),
+            format!("the plan states {}, the catalogue {price}", estimate.price_per_hour),
         );
     }
-    if let Some(cheapest) = all.iter().min_by_key(|launch| launch.price()).filter(|launch| launch.price() < price) {
-        let detail = format!("{price} said, but {} costs {}", describe_launch(cheapest), cheapest.price());
+    if let Some(cheapest) = launches.iter().min_by_key(|launch| launch.price()).filter(|launch| launch.price() < price)
+    {
+        let detail = format!("the plan states {price}, but {} costs {}", describe_launch(cheapest), cheapest.price());
         report.add_violation(PlanRule::Estimate, None, detail);
     }
 }
 
-/// Types are listed by the price of their cheapest allowed offering.
-fn check_price_order(report: &mut ClaimReport<'_>, claim: &PlanClaim, all: &[PossibleLaunch<'_>]) {
+/// Checks that types are listed by the price of their cheapest allowed offering.
+fn check_price_order(report: &mut ClaimReport<'_>, claim: &PlanClaim, launches: &[PossibleLaunch<'_>]) {
     let cheapest = |name: &String| {
-        let launches = all.iter().filter(|launch| launch.instance_type.name == *name);
+        let launches = launches.iter().filter(|launch| launch.instance_type.name == *name);
         launches.map(PossibleLaunch::price).min().unwrap_or(Price::MAX)
     };
     for pair in claim.instance_types.windows(2) {

@@ -1,7 +1,7 @@
-//! What daemon sets will put on a node (spec 02 §4.5).
+//! The pods that DaemonSets will run on a node (spec 02 §4.5).
 //!
-//! A daemon set is represented by its newest pod, or else by one made from its template. Preferences do not matter, and neither
-//! do affinity and spread of daemons.
+//! A DaemonSet is represented by its newest pod, or by a pod from its template if it has none.
+//! Preferences, affinity and spread of these pods are ignored.
 
 use k8s_openapi::api::core::v1::{NodeSelectorRequirement, Pod, Taint};
 use kerf_api::quantity::Quantity;
@@ -14,18 +14,18 @@ use crate::resources::{Resources, pod_requests, sum_of_requests};
 use crate::selectors::{node_affinity_matches, node_selector, required_node_affinity_terms, satisfies};
 use crate::taints::{prevents_scheduling, tolerates};
 
-/// One pod for each daemon set.
+/// One representative pod for each DaemonSet.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct DaemonPods {
     pods: Vec<Pod>,
 }
 
 impl DaemonPods {
-    pub(crate) fn of(world: &ClusterManifests) -> Self {
-        Self { pods: world.daemon_sets.iter().map(|set| representative_pod(world, set)).collect() }
+    pub(crate) fn of(cluster: &ClusterManifests) -> Self {
+        Self { pods: cluster.daemon_sets.iter().map(|set| representative_pod(cluster, set)).collect() }
     }
 
-    /// The daemons that will run on nodes of this type in this pool.
+    /// Returns the DaemonSet pods that will run on a new node of this type and pool.
     pub(crate) fn on_new_node<'a>(
         &'a self,
         pool: &'a Pool,
@@ -34,20 +34,20 @@ impl DaemonPods {
         self.pods.iter().filter(move |pod| runs_on_new_node(pod, pool, instance_type))
     }
 
-    /// What the daemons of such a node ask for.
+    /// Returns the requests of all DaemonSet pods on a new node of this type and pool.
     pub(crate) fn overhead(&self, pool: &Pool, instance_type: &InstanceType) -> Resources {
         let daemons = self.on_new_node(pool, instance_type);
         daemons.fold(Resources::new(), |sum, pod| sum.plus(&pod_requests(pod)))
     }
 
-    /// What daemons that belong on the node but are not there yet ask for.
+    /// Returns the requests of DaemonSet pods that should run on the node but do not yet.
     pub(crate) fn missing_requests(&self, node: &ExistingNode<'_>) -> Resources {
-        let belong = self.pods.iter().filter(|pod| {
+        let expected_pods = self.pods.iter().filter(|pod| {
             tolerates_scheduling_taints(pod, &node.taints) && node_affinity_matches(pod, &node.name, &node.labels)
         });
-        let wanted = belong.fold(Resources::new(), |sum, pod| sum.plus(&pod_requests(pod)));
-        let there = node.pods.iter().copied().filter(|pod| is_daemon(pod));
-        wanted.minus(&sum_of_requests(there)).clamped_to_zero()
+        let expected = expected_pods.fold(Resources::new(), |sum, pod| sum.plus(&pod_requests(pod)));
+        let running_pods = node.pods.iter().copied().filter(|pod| is_daemon(pod));
+        expected.minus(&sum_of_requests(running_pods)).clamped_to_zero()
     }
 }
 
@@ -60,19 +60,19 @@ fn tolerates_scheduling_taints(pod: &Pod, taints: &[Taint]) -> bool {
     taints.iter().all(|taint| !prevents_scheduling(taint) || tolerates(pod, taint))
 }
 
-fn representative_pod(world: &ClusterManifests, set: &k8s_openapi::api::apps::v1::DaemonSet) -> Pod {
-    let home = set.metadata.namespace.as_deref().unwrap_or("default");
-    let controlled = |pod: &&Pod| {
+fn representative_pod(cluster: &ClusterManifests, set: &k8s_openapi::api::apps::v1::DaemonSet) -> Pod {
+    let own_namespace = set.metadata.namespace.as_deref().unwrap_or("default");
+    let is_controlled = |pod: &&Pod| {
         let owners = pod.metadata.owner_references.as_deref().unwrap_or_default();
-        let this = |owner: &&k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference| {
+        let is_set = |owner: &&k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference| {
             owner.kind == "DaemonSet" && Some(&owner.name) == set.metadata.name.as_ref()
         };
-        namespace(pod) == home && owners.iter().any(|owner| this(&owner) && owner.controller != Some(false))
+        namespace(pod) == own_namespace && owners.iter().any(|owner| is_set(&owner) && owner.controller != Some(false))
     };
     let created = |pod: &&Pod| pod.metadata.creation_timestamp.as_ref().map(|time| time.0);
     let template = set.spec.as_ref().map(|spec| spec.template.clone()).unwrap_or_default();
-    let live = world.pods.iter().filter(controlled).max_by_key(created);
-    let mut pod = live.cloned().unwrap_or_else(|| {
+    let newest = cluster.pods.iter().filter(is_controlled).max_by_key(created);
+    let mut pod = newest.cloned().unwrap_or_else(|| {
         let mut pod = Pod { spec: template.spec.clone(), ..Pod::default() };
         if let Some(spec) = &mut pod.spec {
             for container in spec.containers.iter_mut().chain(spec.init_containers.iter_mut().flatten()) {
@@ -84,10 +84,11 @@ fn representative_pod(world: &ClusterManifests, set: &k8s_openapi::api::apps::v1
     let required = |pod: Option<&k8s_openapi::api::core::v1::PodSpec>| {
         pod?.affinity.as_ref()?.node_affinity.as_ref()?.required_during_scheduling_ignored_during_execution.clone()
     };
-    let wanted = required(template.spec.as_ref());
+    let template_affinity = required(template.spec.as_ref());
     if let Some(node) = pod.spec.as_mut().and_then(|s| s.affinity.as_mut()).and_then(|a| a.node_affinity.as_mut()) {
-        // A live daemon pod is pinned to its node by a field; what the set asks for is what counts elsewhere.
-        node.required_during_scheduling_ignored_during_execution = wanted;
+        // A live DaemonSet pod is bound to its node by a match field. For other nodes the affinity
+        // of the DaemonSet's template counts.
+        node.required_during_scheduling_ignored_during_execution = template_affinity;
     }
     pod
 }
@@ -107,53 +108,57 @@ fn runs_on_new_node(pod: &Pod, pool: &Pool, instance_type: &InstanceType) -> boo
             values: Some(vec![value.clone()]),
         })
         .collect();
-    let possible = |expressions: &[NodeSelectorRequirement]| {
-        let all: Vec<_> = selector.iter().chain(expressions).collect();
-        all.iter().all(|expression| {
-            let same_key: Vec<_> = all.iter().copied().filter(|other| other.key == expression.key).collect();
+    let can_satisfy = |expressions: &[NodeSelectorRequirement]| {
+        let expressions_of_pod: Vec<_> = selector.iter().chain(expressions).collect();
+        expressions_of_pod.iter().all(|expression| {
+            let same_key: Vec<_> =
+                expressions_of_pod.iter().copied().filter(|other| other.key == expression.key).collect();
             pool_can_satisfy(pool, &expression.key, &same_key)
                 && type_can_satisfy(instance_type, &expression.key, &same_key)
         })
     };
     tolerates_scheduling_taints(pod, &pool.taints)
         && match required_node_affinity_terms(pod) {
-            None | Some([]) => possible(&[]),
-            Some(terms) => terms.iter().any(|term| possible(term.match_expressions.as_deref().unwrap_or_default())),
+            None | Some([]) => can_satisfy(&[]),
+            Some(terms) => terms.iter().any(|term| can_satisfy(term.match_expressions.as_deref().unwrap_or_default())),
         }
 }
 
-/// Whether a node of the pool can have a label that satisfies these expressions. Labels that every provider knows may be left
-/// open by the pool; others exist only if the pool names them.
-fn pool_can_satisfy(pool: &Pool, key: &str, asked: &[&NodeSelectorRequirement]) -> bool {
+/// Returns true if a node of the pool can have a label that satisfies the expressions. Well-known
+/// labels exist even if the pool does not mention them; other labels exist only if it does.
+fn pool_can_satisfy(pool: &Pool, key: &str, expressions: &[&NodeSelectorRequirement]) -> bool {
     let label = match key {
         "karpenter.sh/registered" | "karpenter.sh/initialized" => Some("true"),
         key => pool.labels.get(key).map(String::as_str),
     };
-    let demands: Vec<_> = pool.requirements.iter().filter(|requirement| requirement.key == key).collect();
-    let asks = |value: Option<&str>| {
-        asked.iter().all(|e| satisfies(value, &e.operator, e.values.as_deref().unwrap_or_default()))
+    let requirements: Vec<_> = pool.requirements.iter().filter(|requirement| requirement.key == key).collect();
+    let satisfies_expressions = |value: Option<&str>| {
+        expressions.iter().all(|e| satisfies(value, &e.operator, e.values.as_deref().unwrap_or_default()))
     };
-    let allows = |value: Option<&str>| demands.iter().all(|demand| demand.allows(value));
+    let pool_allows_value = |value: Option<&str>| requirements.iter().all(|requirement| requirement.allows(value));
     if let Some(label) = label {
-        return asks(Some(label)) && allows(Some(label));
+        return satisfies_expressions(Some(label)) && pool_allows_value(Some(label));
     }
-    if demands.is_empty() {
-        return is_well_known(key) || asks(None);
+    if requirements.is_empty() {
+        return is_well_known(key) || satisfies_expressions(None);
     }
-    let theirs = demands.iter().map(|demand| (demand.operator.as_str(), demand.values.as_slice()));
-    let ours = asked.iter().map(|e| (e.operator.as_str(), e.values.as_deref().unwrap_or_default()));
-    (asks(None) && allows(None))
-        || sample_label_values(theirs.chain(ours)).iter().any(|value| asks(Some(value)) && allows(Some(value)))
+    let required_values =
+        requirements.iter().map(|requirement| (requirement.operator.as_str(), requirement.values.as_slice()));
+    let expression_values = expressions.iter().map(|e| (e.operator.as_str(), e.values.as_deref().unwrap_or_default()));
+    (satisfies_expressions(None) && pool_allows_value(None))
+        || sample_label_values(required_values.chain(expression_values))
+            .iter()
+            .any(|value| satisfies_expressions(Some(value)) && pool_allows_value(Some(value)))
 }
 
-fn type_can_satisfy(instance_type: &InstanceType, key: &str, asked: &[&NodeSelectorRequirement]) -> bool {
-    let all = |value: &String| {
-        asked.iter().all(|e| satisfies(Some(value), &e.operator, e.values.as_deref().unwrap_or_default()))
+fn type_can_satisfy(instance_type: &InstanceType, key: &str, expressions: &[&NodeSelectorRequirement]) -> bool {
+    let satisfies_all = |value: &String| {
+        expressions.iter().all(|e| satisfies(Some(value), &e.operator, e.values.as_deref().unwrap_or_default()))
     };
-    instance_type.values.get(key).is_none_or(|values| values.iter().any(all))
+    instance_type.values.get(key).is_none_or(|values| values.iter().any(satisfies_all))
 }
 
-/// Labels that every node gets from its provider.
+/// Returns true for labels that every node gets from its provider.
 pub(crate) fn is_well_known(key: &str) -> bool {
     matches!(
         key,
@@ -168,7 +173,8 @@ pub(crate) fn is_well_known(key: &str) -> bool {
     ) || key.starts_with("karpenter.kwok.sh/instance-")
 }
 
-/// The least and the most that daemons ask for on any of these types: of the least, only what all have.
+/// Returns the least and the greatest overhead of DaemonSet pods on these types. The least contains
+/// only resources that every type's overhead has.
 pub(crate) fn overhead_range<'c>(
     daemons: &DaemonPods,
     pool: &Pool,

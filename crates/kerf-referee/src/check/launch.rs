@@ -1,5 +1,5 @@
-//! What a claim may become: every listed type in every available offering that the requirements allow, with the labels that the
-//! node will have.
+//! The possible launches of a claim: every listed type in every available offering that the
+//! requirements allow, with the labels of the resulting node.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +10,7 @@ use crate::price::Price;
 use crate::selectors::Labels;
 use crate::storage::HOSTNAME;
 
-/// Old names of labels, which nodes carry as well.
+/// Deprecated label names that nodes also have, each with its current name.
 const LABEL_ALIASES: [(&str, &str); 5] = [
     ("failure-domain.beta.kubernetes.io/zone", "topology.kubernetes.io/zone"),
     ("failure-domain.beta.kubernetes.io/region", "topology.kubernetes.io/region"),
@@ -19,15 +19,15 @@ const LABEL_ALIASES: [(&str, &str); 5] = [
     ("beta.kubernetes.io/instance-type", "node.kubernetes.io/instance-type"),
 ];
 
-/// At most so many values of a label that nothing else decides are tried.
+/// Greatest number of values that are tried for a label which only requirements restrict.
 const MAX_OPEN_LABEL_VALUES: usize = 4;
 
-/// One thing that a claim may become.
+/// An instance type and an available offering that a claim allows.
 #[derive(Debug, Clone)]
 pub(crate) struct PossibleLaunch<'c> {
     pub(crate) instance_type: &'c InstanceType,
     pub(crate) offering: &'c Offering,
-    /// The node's labels, without hostname.
+    /// Labels of the node, without the hostname.
     pub(crate) labels: Labels,
 }
 
@@ -37,32 +37,32 @@ impl PossibleLaunch<'_> {
     }
 }
 
-/// Everything that a claim of the pool with these requirements may become, if it lists these types.
+/// Returns all launches of a claim of the pool that has these requirements and lists these types.
 pub(crate) fn possible_launches<'c, 't>(
     pool: &Pool,
     requirements: &[NodeRequirement],
     types: impl IntoIterator<Item = &'t String>,
     catalogue: &'c Catalogue,
 ) -> Vec<PossibleLaunch<'c>> {
-    let mut demands: BTreeMap<&str, Vec<&NodeRequirement>> = BTreeMap::new();
+    let mut requirements_by_key: BTreeMap<&str, Vec<&NodeRequirement>> = BTreeMap::new();
     for requirement in pool.requirements.iter().chain(requirements) {
-        demands.entry(&requirement.key).or_default().push(requirement);
+        requirements_by_key.entry(&requirement.key).or_default().push(requirement);
     }
     let types = types.into_iter().filter_map(|name| catalogue.get(name));
     let offerings =
         types.flat_map(|t| t.offerings.iter().filter(|o| o.is_available).map(move |offering| (t, offering)));
     offerings
         .flat_map(|(instance_type, offering)| {
-            let variants = label_variants(pool, &demands, instance_type, offering);
+            let variants = label_variants(pool, &requirements_by_key, instance_type, offering);
             variants.into_iter().map(move |labels| PossibleLaunch { instance_type, offering, labels })
         })
         .collect()
 }
 
-/// The label sets that such a node may have; none if a demand cannot be met.
+/// Returns the label sets that such a node may have; empty if a requirement cannot be satisfied.
 fn label_variants(
     pool: &Pool,
-    demands: &BTreeMap<&str, Vec<&NodeRequirement>>,
+    requirements_by_key: &BTreeMap<&str, Vec<&NodeRequirement>>,
     instance_type: &InstanceType,
     offering: &Offering,
 ) -> Vec<Labels> {
@@ -79,9 +79,9 @@ fn label_variants(
             several => drop(open.insert(key, several.iter().map(|value| (*value).clone()).collect())),
         }
     }
-    for (&key, demands) in demands {
+    for (&key, requirements) in requirements_by_key {
         if !labels.contains_key(key) && !open.contains_key(key) && key != HOSTNAME {
-            match open_label_values(demands) {
+            match open_label_values(requirements) {
                 OpenLabel::NoLabel => {}
                 OpenLabel::Values(values) => drop(open.insert(key, values)),
             }
@@ -90,7 +90,9 @@ fn label_variants(
     let mut variants = vec![labels];
     for (key, values) in open {
         let allowed = |value: &&String| {
-            demands.get(key).is_none_or(|demands| demands.iter().all(|demand| demand.allows(Some(value))))
+            requirements_by_key
+                .get(key)
+                .is_none_or(|requirements| requirements.iter().all(|requirement| requirement.allows(Some(value))))
         };
         let values: Vec<&String> = values.iter().filter(allowed).take(MAX_OPEN_LABEL_VALUES).collect();
         variants = variants
@@ -105,10 +107,9 @@ fn label_variants(
             .collect();
     }
     variants.retain(|labels| {
-        demands
-            .iter()
-            .filter(|(key, _)| **key != HOSTNAME)
-            .all(|(key, demands)| demands.iter().all(|demand| demand.allows(labels.get(*key).map(String::as_str))))
+        requirements_by_key.iter().filter(|(key, _)| **key != HOSTNAME).all(|(key, requirements)| {
+            requirements.iter().all(|requirement| requirement.allows(labels.get(*key).map(String::as_str)))
+        })
     });
     variants.into_iter().map(with_label_aliases).collect()
 }
@@ -118,38 +119,41 @@ enum OpenLabel {
     Values(Vec<String>),
 }
 
-/// The values that a label may get which only the claim's requirements speak of: one of those listed, or any other that is
-/// allowed; no label if one is forbidden.
-fn open_label_values(demands: &[&NodeRequirement]) -> OpenLabel {
-    if demands.iter().any(|demand| demand.operator == "DoesNotExist") {
+/// Returns the values of a label that only requirements mention: the listed values, or one other
+/// allowed value. `NoLabel` if a requirement forbids the label.
+fn open_label_values(requirements: &[&NodeRequirement]) -> OpenLabel {
+    if requirements.iter().any(|requirement| requirement.operator == "DoesNotExist") {
         return OpenLabel::NoLabel;
     }
-    let listed = demands.iter().any(|demand| demand.operator == "In");
-    let witnesses =
-        sample_label_values(demands.iter().map(|demand| (demand.operator.as_str(), demand.values.as_slice())));
-    let allowed = witnesses.into_iter().filter(|value| demands.iter().all(|demand| demand.allows(Some(value))));
+    let listed = requirements.iter().any(|requirement| requirement.operator == "In");
+    let sample_values = sample_label_values(
+        requirements.iter().map(|requirement| (requirement.operator.as_str(), requirement.values.as_slice())),
+    );
+    let allowed = sample_values
+        .into_iter()
+        .filter(|value| requirements.iter().all(|requirement| requirement.allows(Some(value))));
     OpenLabel::Values(if listed { allowed.collect() } else { allowed.take(1).collect() })
 }
 
-/// Values that decide whether expressions about one label can all be satisfied: those that are mentioned, the numbers next to
-/// them, and one that nobody mentions.
+/// Returns values that suffice to decide whether all expressions on one label can be satisfied: the
+/// mentioned values, the integers next to them, and one value that no expression mentions.
 pub(crate) fn sample_label_values<'a>(
     expressions: impl IntoIterator<Item = (&'a str, &'a [String])>,
 ) -> BTreeSet<String> {
-    let mut witnesses = BTreeSet::from(["987654321".to_owned()]);
+    let mut sample_values = BTreeSet::from(["987654321".to_owned()]);
     for (_, values) in expressions {
         for value in values {
-            witnesses.insert(value.clone());
+            sample_values.insert(value.clone());
             if let Ok(number) = value.parse::<i64>() {
-                witnesses.insert(number.saturating_add(1).to_string());
-                witnesses.insert(number.saturating_sub(1).to_string());
+                sample_values.insert(number.saturating_add(1).to_string());
+                sample_values.insert(number.saturating_sub(1).to_string());
             }
         }
     }
-    witnesses
+    sample_values
 }
 
-/// The same labels and their old names.
+/// Adds the deprecated names of the labels.
 pub(crate) fn with_label_aliases(mut labels: Labels) -> Labels {
     for (old, new) in LABEL_ALIASES {
         if let Some(value) = labels.get(new).cloned() {

@@ -1,4 +1,5 @@
-//! Pool limits and reservations: what is there and the largest that may be launched, added up.
+//! Checks pool limits and reservations: existing nodes plus the largest possible launch of each
+//! claim.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,15 +12,15 @@ use crate::manifests::{ClusterManifests, Pool};
 use crate::plan::{Plan, PlanClaim};
 use crate::resources::Resources;
 
-pub(super) fn check(world: &ClusterManifests, catalogue: &Catalogue, plan: &Plan) -> Vec<Violation> {
+pub(super) fn check(cluster: &ClusterManifests, catalogue: &Catalogue, plan: &Plan) -> Vec<Violation> {
     let mut violations = Vec::new();
-    for pool in &world.pools {
+    for pool in &cluster.pools {
         let claims = plan.provisioning.node_claims.iter().filter(|claim| claim.node_pool == pool.name);
-        let largest: Vec<Resources> = claims.map(|claim| max_capacity(claim, catalogue)).collect();
-        if largest.is_empty() {
+        let capacities: Vec<Resources> = claims.map(|claim| max_capacity(claim, catalogue)).collect();
+        if capacities.is_empty() {
             continue;
         }
-        let total = largest.iter().fold(pool_usage(world, pool), |sum, claim| sum.plus(claim));
+        let total = capacities.iter().fold(pool_usage(cluster, pool), |sum, claim| sum.plus(claim));
         for (name, limit) in pool.limits.iter().filter(|(name, limit)| total.get(name) > *limit) {
             violations.push(Violation {
                 rule: PlanRule::Limits,
@@ -29,50 +30,50 @@ pub(super) fn check(world: &ClusterManifests, catalogue: &Catalogue, plan: &Plan
             });
         }
     }
-    violations.extend(check_reservations(world, catalogue, plan));
+    violations.extend(check_reservations(cluster, catalogue, plan));
     violations
 }
 
-/// What the pool's nodes have, those that are going away aside.
-pub(crate) fn pool_usage(world: &ClusterManifests, pool: &Pool) -> Resources {
-    let nodes = world.existing_nodes();
-    let own = nodes.iter().filter(|node| !node.is_deleting && node.pool() == Some(&pool.name));
-    own.fold(Resources::new(), |sum, node| sum.plus(&node.capacity))
+/// Returns the capacity of the pool's nodes, without those that are being deleted.
+pub(crate) fn pool_usage(cluster: &ClusterManifests, pool: &Pool) -> Resources {
+    let nodes = cluster.existing_nodes();
+    let pool_nodes = nodes.iter().filter(|node| !node.is_deleting && node.pool() == Some(&pool.name));
+    pool_nodes.fold(Resources::new(), |sum, node| sum.plus(&node.capacity))
 }
 
-/// The most that the claim can become, resource by resource.
+/// Returns the greatest capacity among the claim's types, for each resource separately.
 fn max_capacity(claim: &PlanClaim, catalogue: &Catalogue) -> Resources {
-    let listed = claim.instance_types.iter().filter_map(|name| catalogue.get(name));
-    let mut most = listed.fold(Resources::new(), |most, t| most.max(&t.capacity));
+    let types = claim.instance_types.iter().filter_map(|name| catalogue.get(name));
+    let mut most = types.fold(Resources::new(), |most, t| most.max(&t.capacity));
     most.set("nodes", Quantity::from_units(1));
     most
 }
 
-/// No reservation is counted on by more claims than it has left.
-fn check_reservations(world: &ClusterManifests, catalogue: &Catalogue, plan: &Plan) -> Vec<Violation> {
-    let mut left: BTreeMap<&str, i64> = BTreeMap::new();
+/// Checks that no reservation has more claims than free instances.
+fn check_reservations(cluster: &ClusterManifests, catalogue: &Catalogue, plan: &Plan) -> Vec<Violation> {
+    let mut free_instances: BTreeMap<&str, i64> = BTreeMap::new();
     for offering in catalogue.values().flat_map(|t| &t.offerings) {
         if let Some(id) = offering.reservation_id() {
-            let least = left.entry(id).or_insert(offering.reservation_capacity);
+            let least = free_instances.entry(id).or_insert(offering.reservation_capacity);
             *least = (*least).min(offering.reservation_capacity);
         }
     }
-    let mut drawn: BTreeMap<&str, i64> = BTreeMap::new();
+    let mut claim_counts: BTreeMap<&str, i64> = BTreeMap::new();
     for claim in &plan.provisioning.node_claims {
-        let Some(pool) = world.pool(&claim.node_pool) else { continue };
-        let all = possible_launches(pool, &claim.requirements, &claim.instance_types, catalogue);
-        let ids: BTreeSet<&str> = all.iter().filter_map(|launch| launch.offering.reservation_id()).collect();
+        let Some(pool) = cluster.pool(&claim.node_pool) else { continue };
+        let launches = possible_launches(pool, &claim.requirements, &claim.instance_types, catalogue);
+        let ids: BTreeSet<&str> = launches.iter().filter_map(|launch| launch.offering.reservation_id()).collect();
         for id in ids {
-            *drawn.entry(id).or_default() += 1;
+            *claim_counts.entry(id).or_default() += 1;
         }
     }
-    let short = drawn.into_iter().filter(|(id, count)| *count > left.get(id).copied().unwrap_or(0));
+    let short = claim_counts.into_iter().filter(|(id, count)| *count > free_instances.get(id).copied().unwrap_or(0));
     short
         .map(|(id, count)| Violation {
             rule: PlanRule::Reservation,
             pod: None,
             node: None,
-            detail: format!("{id}: {count} claims, {} left", left.get(id).copied().unwrap_or(0)),
+            detail: format!("{id}: {count} claims, {} left", free_instances.get(id).copied().unwrap_or(0)),
         })
         .collect()
 }

@@ -1,4 +1,5 @@
-//! The domains that pools could offer, whether or not a node is there: a spread must count them as empty (spec 02 §8.2).
+//! The domains that pools could offer, whether or not a node exists. A topology spread counts them
+//! as empty domains (spec 02 §8.2).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,55 +9,56 @@ use crate::catalogue::Catalogue;
 use crate::manifests::{ClusterManifests, Pool};
 use crate::taints::{prevents_scheduling, tolerates};
 
-/// Which taints of pools a pod looks at when it asks for domains.
+/// Which taints of pools and nodes a spread constraint honours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TaintPolicy {
-    /// None.
-    IgnoreTaints,
-    /// All that it does not tolerate.
-    AllTaints,
-    /// Those that repel it: the pod has accepted the others (spec 02 §6.4, step 6).
-    SchedulingTaints,
+    /// All domains count, whatever the taints.
+    Ignore,
+    /// The pod must tolerate all taints, `PreferNoSchedule` included.
+    HonourAll,
+    /// The pod must tolerate taints that prevent scheduling. It has accepted `PreferNoSchedule`
+    /// taints (spec 02 §6.4, step 6).
+    HonourScheduling,
 }
 
-/// For each label and value the taints of the pools that offer it.
+/// For each label and value, the taints of each pool that offers it.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct PoolDomains {
     domains: BTreeMap<String, BTreeMap<String, Vec<Vec<Taint>>>>,
 }
 
 impl PoolDomains {
-    pub(crate) fn of(world: &ClusterManifests, catalogue: &Catalogue) -> Self {
-        let mut universe = Self::default();
-        for pool in world.pools.iter().filter(|pool| pool.is_usable && !catalogue.is_empty()) {
+    pub(crate) fn of(cluster: &ClusterManifests, catalogue: &Catalogue) -> Self {
+        let mut domains_of_pools = Self::default();
+        for pool in cluster.pools.iter().filter(|pool| pool.is_usable && !catalogue.is_empty()) {
             for (key, values) in catalogue.values().flat_map(|instance_type| &instance_type.values) {
                 for value in values.iter().filter(|value| pool_allows(pool, key, value)) {
-                    universe.add(key, value, pool);
+                    domains_of_pools.add(key, value, pool);
                 }
             }
             let required = pool.requirements.iter().filter(|requirement| requirement.operator == "In");
             for (key, value) in required.flat_map(|r| r.values.iter().map(|value| (&r.key, value))) {
                 if pool_allows(pool, key, value) {
-                    universe.add(key, value, pool);
+                    domains_of_pools.add(key, value, pool);
                 }
             }
             for (key, value) in &pool.labels {
-                universe.add(key, value, pool);
+                domains_of_pools.add(key, value, pool);
             }
         }
-        universe
+        domains_of_pools
     }
 
-    /// The domains of a key; if taints matter, those alone for which the pod accepts a pool that offers them.
-    pub(crate) fn domains(&self, key: &str, pod: &Pod, heed: TaintPolicy) -> BTreeSet<String> {
-        let accepts = |taint: &Taint| match heed {
-            TaintPolicy::IgnoreTaints => true,
-            TaintPolicy::AllTaints => tolerates(pod, taint),
-            TaintPolicy::SchedulingTaints => !prevents_scheduling(taint) || tolerates(pod, taint),
+    /// Returns the domains of a key that at least one pool offers whose taints the pod accepts.
+    pub(crate) fn domains(&self, key: &str, pod: &Pod, taint_policy: TaintPolicy) -> BTreeSet<String> {
+        let accepts = |taint: &Taint| match taint_policy {
+            TaintPolicy::Ignore => true,
+            TaintPolicy::HonourAll => tolerates(pod, taint),
+            TaintPolicy::HonourScheduling => !prevents_scheduling(taint) || tolerates(pod, taint),
         };
-        let is_welcome = |pools: &Vec<Vec<Taint>>| pools.iter().any(|taints| taints.iter().all(accepts));
+        let any_pool_accepted = |pools: &Vec<Vec<Taint>>| pools.iter().any(|taints| taints.iter().all(accepts));
         let domains = self.domains.get(key).into_iter().flatten();
-        domains.filter(|(_, pools)| is_welcome(pools)).map(|(domain, _)| domain.clone()).collect()
+        domains.filter(|(_, pools)| any_pool_accepted(pools)).map(|(domain, _)| domain.clone()).collect()
     }
 
     fn add(&mut self, key: &str, value: &str, pool: &Pool) {
@@ -68,7 +70,7 @@ impl PoolDomains {
 }
 
 fn pool_allows(pool: &Pool, key: &str, value: &str) -> bool {
-    let demands = pool.requirements.iter().filter(|requirement| requirement.key == key);
-    demands.into_iter().all(|demand| demand.allows(Some(value)))
+    let requirements = pool.requirements.iter().filter(|requirement| requirement.key == key);
+    requirements.into_iter().all(|requirement| requirement.allows(Some(value)))
         && pool.labels.get(key).is_none_or(|label| label == value)
 }

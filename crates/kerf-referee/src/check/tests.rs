@@ -1,4 +1,4 @@
-//! A lawful plan for a small world; then every rule is broken once, by changing the world or the plan.
+//! Tests of every rule: a valid plan for a small cluster, in which one thing is changed.
 
 mod topology;
 
@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 use super::*;
 use crate::catalogue;
 
-/// Two types: `s` (2 CPU, $1 on-demand in zones a, b, c) and `l` (8 CPU, $4; spot in zone a for $2; zone d is sold out).
+/// Returns two types: `s` (2 CPU, $1 on-demand in zones a, b, c) and `l` (8 CPU, $4; spot in zone a
+/// for $2; unavailable in zone d).
 pub(super) fn types() -> Value {
     let offering = |zone: &str, capacity_type: &str, price: f64, available: bool| {
         json!({"Price": price, "Available": available, "Requirements": [
@@ -49,16 +50,16 @@ pub(super) fn pod(name: &str, cpu: &str, spec: Value) -> Value {
 }
 
 pub(super) fn node(name: &str, zone: &str, cpu: &str) -> Value {
-    let room = json!({"cpu": cpu, "memory": "8Gi", "pods": "10"});
+    let capacity = json!({"cpu": cpu, "memory": "8Gi", "pods": "10"});
     json!({
         "kind": "Node", "metadata": {"name": name, "labels": {
             "topology.kubernetes.io/zone": zone, "kubernetes.io/hostname": name,
         }},
-        "status": {"capacity": room, "allocatable": room},
+        "status": {"capacity": capacity, "allocatable": capacity},
     })
 }
 
-/// A claim for these pods, each of which asks for one CPU, in these zones.
+/// Returns a claim in these zones for these pods, each of which requests one CPU.
 pub(super) fn claim(pods: &[&str], types: &[&str], zones: &[&str]) -> Value {
     let price = if types[0] == "s" { 1.0 } else { 4.0 };
     json!({
@@ -79,12 +80,12 @@ pub(super) fn plan(claims: &[Value], existing: Value, unschedulable: &[&str]) ->
     json!({"provisioning": {"nodeClaims": claims, "existingNodes": existing, "unschedulable": unschedulable}})
 }
 
-/// The violations, as text.
+/// Returns the violations as text.
 pub(super) fn violations_of(objects: &[Value], plan: &Value) -> Vec<String> {
     let read = || -> Result<Vec<String>, Box<dyn std::error::Error>> {
-        let world = ClusterManifests::decode(&json!(objects))?;
+        let cluster = ClusterManifests::decode(&json!(objects))?;
         let catalogue = catalogue::read(&types().to_string())?;
-        Ok(check(&world, &catalogue, &Plan::read(plan)?).iter().map(ToString::to_string).collect())
+        Ok(check(&cluster, &catalogue, &Plan::read(plan)?).iter().map(ToString::to_string).collect())
     };
     read().unwrap_or_else(|error| vec![format!("{error:?}")])
 }
@@ -102,7 +103,7 @@ fn merge(into: &mut Value, from: Value) {
 
 const NO_VIOLATIONS: [&str; 0] = [];
 
-/// A world of two pods and a node with room for one, and a lawful plan for it.
+/// Returns a cluster of two pods and a node with free capacity for one, and a valid plan for it.
 fn manifests_and_plan() -> (Vec<Value>, Value) {
     let objects = vec![
         pool(json!({})),
@@ -116,7 +117,7 @@ fn manifests_and_plan() -> (Vec<Value>, Value) {
 }
 
 #[test]
-fn a_lawful_plan_is_lawful() {
+fn a_valid_plan_has_no_violations() {
     let (objects, plan) = manifests_and_plan();
     assert_eq!(violations_of(&objects, &plan), NO_VIOLATIONS);
 }
@@ -126,9 +127,12 @@ fn every_pending_pod_is_placed_once_or_explained() {
     let (objects, good) = manifests_and_plan();
     let mut twice = good.clone();
     twice["provisioning"]["existingNodes"][0]["pods"] = json!(["default/x-0"]);
-    let verdicts = violations_of(&objects, &twice);
-    assert!(verdicts.contains(&"Accounting, pod default/x-0: is placed more than once".to_owned()), "{verdicts:?}");
-    assert!(verdicts.iter().any(|v| v.contains("x-1: is pending, but neither placed nor explained")), "{verdicts:?}");
+    let violations = violations_of(&objects, &twice);
+    assert!(violations.contains(&"Accounting, pod default/x-0: is placed more than once".to_owned()), "{violations:?}");
+    assert!(
+        violations.iter().any(|v| v.contains("x-1: is pending, but neither placed nor listed as unschedulable")),
+        "{violations:?}"
+    );
     let mut both = good.clone();
     both["provisioning"]["unschedulable"][0]["pod"] = json!("default/x-1");
     assert!(violations_of(&objects, &both).iter().any(|v| v.contains("both placed and unschedulable")));
@@ -137,7 +141,7 @@ fn every_pending_pod_is_placed_once_or_explained() {
     assert!(
         violations_of(&objects, &unknown)
             .iter()
-            .any(|v| v.contains("nobody: is called unschedulable, but not pending"))
+            .any(|v| v.contains("nobody: is listed as unschedulable, but is not pending"))
     );
 }
 
@@ -150,14 +154,14 @@ fn spec_02_6_pods_that_are_not_pending_are_not_placed() {
     assert_eq!(
         violations_of(&objects, &plan),
         [
-            "Accounting, pod default/x-0: is placed, but not pending",
-            "Accounting, pod default/x-2: is called unschedulable, but not pending",
+            "Accounting, pod default/x-0: is placed, but is not pending",
+            "Accounting, pod default/x-2: is listed as unschedulable, but is not pending",
         ]
     );
 }
 
 #[test]
-fn spec_02_8_9_10_11_pods_that_ask_for_the_impossible_are_not_placed() {
+fn spec_02_8_9_10_11_pods_with_invalid_requirements_are_not_placed() {
     let cases = [
         json!({"nodeSelector": {"kubernetes.io/hostname": "n"}}),
         json!({"nodeSelector": {"karpenter.sh/test": "x"}}),
@@ -177,39 +181,41 @@ fn spec_02_8_9_10_11_pods_that_ask_for_the_impossible_are_not_placed() {
 }
 
 #[test]
-fn spec_02_14_15_pods_on_a_node_that_goes_away_are_placed_again() {
+fn spec_02_14_15_pods_on_a_deleting_node_are_placed_again() {
     let claim_object = json!({
         "kind": "NodeClaim", "metadata": {"name": "c", "deletionTimestamp": "2026-03-04T11:00:00Z"}, "spec": {},
         "status": {"providerID": "kwok://n"},
     });
-    let mut going = node("n", "a", "4");
-    going["spec"] = json!({"providerID": "kwok://n"});
-    going["metadata"]["labels"]["karpenter.sh/registered"] = json!("true");
+    let mut deleting = node("n", "a", "4");
+    deleting["spec"] = json!({"providerID": "kwok://n"});
+    deleting["metadata"]["labels"]["karpenter.sh/registered"] = json!("true");
     let running = pod("x-0", "1", json!({"nodeName": "n"}));
-    let mut ending = pod("x-1", "1", json!({"nodeName": "n"}));
-    ending["metadata"]["deletionTimestamp"] = json!("2026-03-04T11:00:00Z");
-    let mut stateful = ending.clone();
+    let mut terminating = pod("x-1", "1", json!({"nodeName": "n"}));
+    terminating["metadata"]["deletionTimestamp"] = json!("2026-03-04T11:00:00Z");
+    let mut stateful = terminating.clone();
     stateful["metadata"]["name"] = json!("x-2");
     stateful["metadata"]["ownerReferences"] =
         json!([{"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "x", "uid": ""}]);
-    let objects = [pool(json!({})), claim_object, going, running, ending, stateful];
+    let objects = [pool(json!({})), claim_object, deleting, running, terminating, stateful];
     let good = plan(&[claim(&["x-0"], &["s"], &["a"]), claim(&["x-2"], &["s"], &["a"])], json!([]), &[]);
     assert_eq!(violations_of(&objects, &good), NO_VIOLATIONS);
     let back = plan(&[claim(&["x-0"], &["s"], &["a"])], json!([{"node": "n", "pods": ["default/x-2"]}]), &[]);
-    assert!(violations_of(&objects, &back).contains(&"Claim, on n: the node is going away".to_owned()));
+    assert!(violations_of(&objects, &back).contains(&"Claim, on n: the node is being deleted".to_owned()));
     let budget = |name: &str| {
         json!({"kind": "PodDisruptionBudget", "metadata": {"name": name, "namespace": "default"},
                "spec": {"selector": {"matchLabels": {"app": "x"}}, "maxUnavailable": "0%"}})
     };
-    // Quirk 16 of spec 02: without its volume claim the pod would run nowhere.
+    // Quirk 16 of spec 02: without its volume claim the pod could run on no node.
     let mut without: Vec<Value> = objects.to_vec();
     without[3]["spec"]["volumes"] = json!([{"name": "v", "persistentVolumeClaim": {"claimName": "missing"}}]);
-    let expected = "Volumes, pod default/x-0, on claim 0 (default): claim missing cannot be used on on-demand s in a";
+    let expected =
+        "Volumes, pod default/x-0, on claim 0 (default): volume claim missing cannot be used on on-demand s in a";
     assert!(violations_of(&without, &good).contains(&expected.to_owned()), "{:?}", violations_of(&without, &good));
-    // spec 02 #16: what a budget never lets go needs no new place.
-    let held: Vec<Value> = objects.iter().cloned().chain([budget("b")]).collect();
+    // spec 02 #16: a pod that a budget never allows to be evicted needs no new node.
+    let with_budget: Vec<Value> = objects.iter().cloned().chain([budget("b")]).collect();
     assert!(
-        violations_of(&held, &good).contains(&"Accounting, pod default/x-0: is placed, but not pending".to_owned())
+        violations_of(&with_budget, &good)
+            .contains(&"Accounting, pod default/x-0: is placed, but is not pending".to_owned())
     );
 }
 
@@ -218,14 +224,16 @@ fn spec_02_40_every_listed_type_must_be_launchable() {
     let (objects, mut plan) = manifests_and_plan();
     let requirements = &mut plan["provisioning"]["nodeClaims"][0]["requirements"];
     requirements[1]["values"] = json!(["spot"]);
-    let verdicts = violations_of(&objects, &plan);
+    let violations = violations_of(&objects, &plan);
     let expected = "Requirements, on claim 0 (default): type s has no available offering that the requirements allow";
-    assert!(verdicts.contains(&expected.to_owned()), "{verdicts:?}");
-    assert!(verdicts.iter().any(|v| v.starts_with("Estimate, on claim 0 (default): on-demand s in a is not allowed")));
+    assert!(violations.contains(&expected.to_owned()), "{violations:?}");
+    assert!(
+        violations.iter().any(|v| v.starts_with("Estimate, on claim 0 (default): on-demand s in a is not allowed"))
+    );
 }
 
 #[test]
-fn spec_02_12_13_only_usable_pools_give_nodes() {
+fn spec_02_12_13_only_usable_pools_launch_nodes() {
     for change in [json!({"replicas": 1}), json!({})] {
         let (mut objects, plan) = manifests_and_plan();
         merge(&mut objects[0]["spec"], change.clone());
@@ -240,21 +248,21 @@ fn spec_02_12_13_only_usable_pools_give_nodes() {
 }
 
 #[test]
-fn pods_must_want_every_node_that_the_claim_may_become() {
+fn pods_must_match_every_launch_of_their_claim() {
     let (mut objects, plan) = manifests_and_plan();
     merge(&mut objects[2]["spec"], json!({"nodeSelector": {"topology.kubernetes.io/zone": "a"}}));
     merge(&mut objects[3]["spec"], json!({"nodeSelector": {"topology.kubernetes.io/zone": "b"}}));
     assert_eq!(
         violations_of(&objects, &plan),
         [
-            "NodeAffinity, pod default/x-0, on claim 0 (default): does not want on-demand s in b",
-            "NodeAffinity, pod default/x-1, on n: does not want the node",
+            "NodeAffinity, pod default/x-0, on claim 0 (default): node affinity does not allow on-demand s in b",
+            "NodeAffinity, pod default/x-1, on n: node affinity does not allow the node",
         ]
     );
 }
 
 #[test]
-fn taints_must_be_tolerated_and_preferences_not() {
+fn taints_must_be_tolerated_but_prefer_no_schedule_need_not() {
     let (mut objects, plan) = manifests_and_plan();
     let taint =
         |effect: &str| json!({"template": {"spec": {"taints": [{"key": "k", "value": "v", "effect": effect}]}}});
@@ -282,11 +290,11 @@ fn spec_02_41_pods_and_daemons_must_fit_every_listed_type() {
     assert_eq!(
         violations_of(&objects, &plan),
         [
-            "Resources, on claim 0 (default): type s, cpu: 2 asked, 1900m there",
-            "Resources, on n: cpu: 1 asked, 0 there",
+            "Resources, on claim 0 (default): type s, cpu: 2 requested, 1900m available",
+            "Resources, on n: cpu: 1 requested, 0 available",
         ]
     );
-    // spec 02 #49: on the node it has come to the daemon asks for nothing more.
+    // spec 02 #49: a DaemonSet pod that is already on the node needs no further capacity.
     let mut bound = pod("d-n", "1", json!({"nodeName": "n"}));
     bound["metadata"]["ownerReferences"] =
         json!([{"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "d", "uid": ""}]);
@@ -327,7 +335,7 @@ fn spec_02_42_44_daemons_count_where_they_can_run() {
 }
 
 #[test]
-fn spec_02_65_ports_of_pods_and_daemons_are_taken_once() {
+fn spec_02_65_a_host_port_is_used_by_one_pod_or_daemon() {
     let (mut objects, mut plan) = manifests_and_plan();
     let ports = json!([{"containerPort": 80, "hostPort": 8080}]);
     for object in &mut objects[2..5] {
@@ -347,7 +355,7 @@ fn spec_02_65_ports_of_pods_and_daemons_are_taken_once() {
 }
 
 #[test]
-fn volumes_must_be_reachable_and_within_limits() {
+fn volumes_must_be_usable_and_within_limits() {
     let (mut objects, mut plan) = manifests_and_plan();
     objects[1] = node("n", "a", "4");
     objects.extend(["one", "two"].into_iter().flat_map(|name| {
@@ -369,7 +377,7 @@ fn volumes_must_be_reachable_and_within_limits() {
     merge(&mut objects[4]["spec"], using("two"));
     assert_eq!(
         violations_of(&objects, &plan),
-        ["Volumes, pod default/x-0, on claim 0 (default): claim one cannot be used on on-demand s in b",]
+        ["Volumes, pod default/x-0, on claim 0 (default): volume claim one cannot be used on on-demand s in b",]
     );
     plan["provisioning"]["nodeClaims"][0] = claim(&["x-0"], &["s"], &["a"]);
     plan["provisioning"]["existingNodes"][0]["pods"] = json!(["default/x-1", "default/x-2"]);
@@ -378,16 +386,16 @@ fn volumes_must_be_reachable_and_within_limits() {
 }
 
 #[test]
-fn spec_02_52_53_limits_hold_for_the_largest_that_may_come() {
+fn spec_02_52_53_limits_hold_for_the_largest_possible_launch() {
     let (mut objects, plan) = manifests_and_plan();
     merge(&mut objects[0]["spec"], json!({"limits": {"cpu": "7"}}));
     assert_eq!(violations_of(&objects, &plan), ["Limits: pool default, cpu: 8 used or claimed, 7 allowed"]);
     merge(&mut objects[0]["spec"], json!({"limits": {"cpu": 8}}));
     assert_eq!(violations_of(&objects, &plan), NO_VIOLATIONS);
-    // spec 02 #54: nodes of the pool that are there count.
+    // spec 02 #54: existing nodes of the pool count.
     objects[1]["metadata"]["labels"]["karpenter.sh/nodepool"] = json!("default");
     assert_eq!(violations_of(&objects, &plan), ["Limits: pool default, cpu: 9 used or claimed, 8 allowed"]);
-    // spec 02 #55: so does their number.
+    // spec 02 #55: the number of nodes counts.
     merge(&mut objects[0]["spec"], json!({"limits": {"cpu": 9, "nodes": "1"}}));
     assert_eq!(violations_of(&objects, &plan), ["Limits: pool default, nodes: 2 used or claimed, 1 allowed"]);
 }
@@ -395,11 +403,11 @@ fn spec_02_52_53_limits_hold_for_the_largest_that_may_come() {
 #[test]
 fn spec_02_117_the_listed_types_must_offer_enough_values() {
     let (mut objects, mut plan) = manifests_and_plan();
-    let demand = json!([{"key": "node.kubernetes.io/instance-type", "operator": "Exists", "minValues": 2}]);
-    merge(&mut objects[0]["spec"], json!({"template": {"spec": {"requirements": demand}}}));
+    let requirement = json!([{"key": "node.kubernetes.io/instance-type", "operator": "Exists", "minValues": 2}]);
+    merge(&mut objects[0]["spec"], json!({"template": {"spec": {"requirements": requirement}}}));
     assert_eq!(violations_of(&objects, &plan), NO_VIOLATIONS);
     plan["provisioning"]["nodeClaims"][0] = claim(&["x-0"], &["s"], &["a"]);
-    let short = "MinValues, on claim 0 (default): node.kubernetes.io/instance-type: 2 values demanded, 1 offered";
+    let short = "MinValues, on claim 0 (default): node.kubernetes.io/instance-type: 2 values required, 1 offered";
     assert_eq!(violations_of(&objects, &plan), [short]);
 }
 
@@ -408,19 +416,23 @@ fn the_estimate_is_the_cheapest_launch_and_types_are_sorted() {
     let (objects, good) = manifests_and_plan();
     let mut wrong = good.clone();
     wrong["provisioning"]["nodeClaims"][0]["estimate"]["pricePerHour"] = json!(0.5);
-    assert_eq!(violations_of(&objects, &wrong), ["Estimate, on claim 0 (default): $0.5/h said, $1/h in the catalogue"]);
-    let mut dear = good.clone();
-    dear["provisioning"]["nodeClaims"][0]["estimate"] =
-        json!({"instanceType": "l", "zone": "a", "capacityType": "on-demand", "pricePerHour": 4.0});
-    dear["provisioning"]["nodeClaims"][0]["instanceTypes"] = json!(["l", "s"]);
     assert_eq!(
-        violations_of(&objects, &dear),
+        violations_of(&objects, &wrong),
+        ["Estimate, on claim 0 (default): the plan states $0.5/h, the catalogue $1/h"]
+    );
+    let mut expensive = good.clone();
+    expensive["provisioning"]["nodeClaims"][0]["estimate"] =
+        json!({"instanceType": "l", "zone": "a", "capacityType": "on-demand", "pricePerHour": 4.0});
+    expensive["provisioning"]["nodeClaims"][0]["instanceTypes"] = json!(["l", "s"]);
+    assert_eq!(
+        violations_of(&objects, &expensive),
         [
-            "Estimate, on claim 0 (default): $4/h said, but on-demand s in a costs $1/h",
+            "Estimate, on claim 0 (default): the plan states $4/h, but on-demand s in a costs $1/h",
             "PriceOrder, on claim 0 (default): l at $4/h before s at $1/h",
         ]
     );
-    // spec 02 #64: what the claim does not allow has no influence; spot is not allowed here.
+    // spec 02 #64: offerings that the claim does not allow do not affect the order. Spot is not
+    // allowed here.
     let mut spot = good;
     spot["provisioning"]["nodeClaims"][0]["requirements"][1]["values"] = json!(["spot", "on-demand"]);
     spot["provisioning"]["nodeClaims"][0]["requirements"][0]["values"] = json!(["a"]);
@@ -434,18 +446,18 @@ fn spec_02_48_requests_are_those_of_pods_and_daemons() {
     assert_eq!(
         violations_of(&objects, &plan),
         [
-            "Requests, on claim 0 (default): cpu: 500m said, at least 1 asked",
-            "Requests, on claim 0 (default): pods: 2 said, at most 1 asked",
+            "Requests, on claim 0 (default): cpu: the plan states 500m, the pods request at least 1",
+            "Requests, on claim 0 (default): pods: the plan states 2, the pods request at most 1",
         ]
     );
 }
 
 #[test]
-fn spec_02_119_custom_labels_of_a_claim_are_given_to_its_node() {
+fn spec_02_119_a_node_gets_the_custom_labels_of_its_claim() {
     let (mut objects, mut plan) = manifests_and_plan();
     merge(&mut objects[2]["spec"], json!({"nodeSelector": {"team": "x"}}));
-    let demand = json!([{"key": "team", "operator": "In", "values": ["x", "y"]}]);
-    merge(&mut objects[0]["spec"], json!({"template": {"spec": {"requirements": demand}}}));
+    let requirement = json!([{"key": "team", "operator": "In", "values": ["x", "y"]}]);
+    merge(&mut objects[0]["spec"], json!({"template": {"spec": {"requirements": requirement}}}));
     assert_eq!(violations_of(&objects, &plan).len(), 1, "the claim still allows y");
     let requirements = &mut plan["provisioning"]["nodeClaims"][0]["requirements"];
     if let Some(requirements) = requirements.as_array_mut() {
@@ -455,7 +467,7 @@ fn spec_02_119_custom_labels_of_a_claim_are_given_to_its_node() {
 }
 
 #[test]
-fn spec_02_116_a_reservation_is_used_once_a_slot() {
+fn spec_02_116_a_reservation_has_at_most_as_many_claims_as_instances() {
     let reserved = |capacity: i64| {
         let mut types = types();
         types[0]["offerings"] = json!([{"Price": 1.0, "Available": true, "ReservationCapacity": capacity, "Requirements": [
@@ -466,7 +478,7 @@ fn spec_02_116_a_reservation_is_used_once_a_slot() {
         types
     };
     let claims = ["x-0", "x-1"].map(|pod| {
-        // What is not reserved may be listed, last.
+        // Types that are not reserved may be listed last.
         let mut claim = claim(&[pod], &["s", "l"], &["a"]);
         claim["requirements"][1]["values"] = json!(["reserved"]);
         claim["estimate"]["capacityType"] = json!("reserved");

@@ -1,9 +1,13 @@
-//! Rules between pods: spread, affinity and anti-affinity, over all that runs and all that is planned. [`Topology`] holds, for one world,
-//! who is whose concern; it is asked about placements. Counting is done anew for every question.
+//! Rules between pods: spread, affinity and anti-affinity, over existing and planned pods.
+//!
+//! [`Topology`] holds for one cluster which rule of which pod selects which other pods. It then
+//! checks placements. Pods are counted anew for every check, so there are no counts that could
+//! become stale.
 
 mod bind_order;
 mod combinations;
 mod placement_target;
+mod rule_facts;
 mod spread;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -25,16 +29,17 @@ pub use self::combinations::MAX_COMBINATIONS;
 pub(super) use self::combinations::{can_be_bound_last, check};
 pub(crate) use self::combinations::{cartesian_product, combinations};
 pub(crate) use self::placement_target::PlacementTarget;
+pub(crate) use self::rule_facts::SpreadBound;
 use self::spread::SpreadRule;
 
-/// All rules between the pods of a world.
+/// All rules between the pods of a cluster.
 #[derive(Debug)]
 pub(crate) struct Topology<'w> {
-    /// The pods that are to be placed.
+    /// Pending pods and pods on nodes that are being deleted.
     pub(crate) pods_to_place: Vec<&'w Pod>,
-    /// The pods that stay, with the index of their place.
+    /// The staying pods, each with the index of its target.
     staying_pods: Vec<(&'w Pod, usize)>,
-    /// The nodes that are there, first among the places of every question.
+    /// The existing nodes. They are the first targets of every placement.
     pub(crate) existing_targets: Vec<PlacementTarget>,
     rules: Vec<PodRule<'w>>,
 }
@@ -44,9 +49,9 @@ struct PodRule<'w> {
     owner: RuleOwner,
     kind: PodRuleKind<'w>,
     key: &'w str,
-    /// Which movers it speaks of.
+    /// For each pod to place, whether the rule selects it.
     selects_to_place: Vec<bool>,
-    /// Which residents it speaks of.
+    /// For each staying pod, whether the rule selects it.
     selects_staying: Vec<bool>,
 }
 
@@ -63,40 +68,27 @@ enum PodRuleKind<'w> {
     AntiAffinity,
 }
 
-/// A spread of a mover that counts the mover itself.
-#[derive(Debug, Clone)]
-pub(crate) struct SpreadBound<'w> {
-    pub(crate) key: &'w str,
-    pub(crate) max_skew: i64,
-    /// Which movers it counts.
-    pub(crate) counted_pods: Vec<bool>,
-    /// The pods that stay and that it counts, by domain.
-    pub(crate) staying_pod_counts: BTreeMap<String, i64>,
-    /// Domains that it compares with for certain; none if the emptiest counts as empty.
-    pub(crate) compared_domains: Vec<String>,
-}
-
-/// A rule that a pod breaks where it is.
+/// A rule between pods that a placement breaks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct BrokenRule {
     pub(crate) rule: PlanRule,
     pub(crate) detail: String,
 }
 
-/// Where the movers are so far, by index of their place.
+/// The target of each pod to place, by index; `None` if the pod is not bound.
 pub(crate) type PodTargets = Vec<Option<usize>>;
 
 impl<'w> Topology<'w> {
-    /// The rules of a world whose movers are these pods.
-    pub(crate) fn new(world: &'w ClusterManifests, universe: &PoolDomains, movers: Vec<&'w Pod>) -> Self {
-        let moving: BTreeSet<String> = movers.iter().map(|pod| pod_key(pod)).collect();
-        let mut existing = Vec::new();
-        let mut residents = Vec::new();
-        for node in world.existing_nodes() {
-            let stay = node.pods.iter().filter(|pod| !moving.contains(&pod_key(pod)));
-            residents.extend(stay.map(|pod| (*pod, existing.len())));
+    /// Collects the rules of a cluster for these pods to place.
+    pub(crate) fn new(cluster: &'w ClusterManifests, pool_domains: &PoolDomains, pods_to_place: Vec<&'w Pod>) -> Self {
+        let keys_to_place: BTreeSet<String> = pods_to_place.iter().map(|pod| pod_key(pod)).collect();
+        let mut existing_targets = Vec::new();
+        let mut staying_pods = Vec::new();
+        for node in cluster.existing_nodes() {
+            let staying = node.pods.iter().filter(|pod| !keys_to_place.contains(&pod_key(pod)));
+            staying_pods.extend(staying.map(|pod| (*pod, existing_targets.len())));
             let own_taints = node.node.and_then(|n| n.spec.as_ref()?.taints.clone());
-            existing.push(PlacementTarget {
+            existing_targets.push(PlacementTarget {
                 name: node.name,
                 labels: with_label_aliases(node.labels),
                 taints: own_taints.unwrap_or_else(|| node.taints.clone()),
@@ -104,49 +96,48 @@ impl<'w> Topology<'w> {
                 is_deleting: node.is_deleting,
             });
         }
-        let mut topology =
-            Self { pods_to_place: movers, staying_pods: residents, existing_targets: existing, rules: Vec::new() };
+        let mut topology = Self { pods_to_place, staying_pods, existing_targets, rules: Vec::new() };
         let rules: Vec<_> = (0..topology.pods_to_place.len())
-            .flat_map(|i| topology.rules_of_pod_to_place(i, world, universe))
+            .flat_map(|i| topology.rules_of_pod_to_place(i, cluster, pool_domains))
             .collect();
-        let inverse: Vec<_> =
-            (0..topology.staying_pods.len()).flat_map(|i| topology.rules_of_staying_pod(i, world)).collect();
+        let staying_rules: Vec<_> =
+            (0..topology.staying_pods.len()).flat_map(|i| topology.rules_of_staying_pod(i, cluster)).collect();
         topology.rules = rules;
-        topology.rules.extend(inverse);
+        topology.rules.extend(staying_rules);
         topology
     }
 
     fn rules_of_pod_to_place(
         &self,
-        mover: usize,
-        world: &'w ClusterManifests,
-        universe: &PoolDomains,
+        pod_index: usize,
+        cluster: &'w ClusterManifests,
+        pool_domains: &PoolDomains,
     ) -> Vec<PodRule<'w>> {
-        let pod = self.pods_to_place[mover];
-        let owner = RuleOwner::PodToPlace(mover);
+        let pod = self.pods_to_place[pod_index];
+        let owner = RuleOwner::PodToPlace(pod_index);
         let spread = spread_constraints(pod).map(|constraint| {
-            let kind = PodRuleKind::Spread(SpreadRule::new(universe, constraint, pod));
+            let kind = PodRuleKind::Spread(SpreadRule::new(pool_domains, constraint, pod));
             self.new_rule(owner, kind, &constraint.topology_key, |other| spread_selects(constraint, pod, other))
         });
-        let near = affinity_terms(pod).iter().map(|term| {
-            let speaks_of = |other: &Pod| term_selects(term, pod, other, &world.namespaces);
-            self.new_rule(owner, PodRuleKind::Affinity, &term.topology_key, speaks_of)
+        let affinity_rules = affinity_terms(pod).iter().map(|term| {
+            let selects = |other: &Pod| term_selects(term, pod, other, &cluster.namespaces);
+            self.new_rule(owner, PodRuleKind::Affinity, &term.topology_key, selects)
         });
-        let away = anti_affinity_terms(pod).iter().map(|term| {
-            let speaks_of = |other: &Pod| term_selects(term, pod, other, &world.namespaces);
-            self.new_rule(owner, PodRuleKind::AntiAffinity, &term.topology_key, speaks_of)
+        let anti_affinity_rules = anti_affinity_terms(pod).iter().map(|term| {
+            let selects = |other: &Pod| term_selects(term, pod, other, &cluster.namespaces);
+            self.new_rule(owner, PodRuleKind::AntiAffinity, &term.topology_key, selects)
         });
-        spread.chain(near).chain(away).collect()
+        spread.chain(affinity_rules).chain(anti_affinity_rules).collect()
     }
 
-    /// Pods that stay can still keep others away.
-    fn rules_of_staying_pod(&self, resident: usize, world: &'w ClusterManifests) -> Vec<PodRule<'w>> {
-        let (pod, _) = self.staying_pods[resident];
-        let away = anti_affinity_terms(pod).iter().map(|term| {
-            let speaks_of = |other: &Pod| term_selects(term, pod, other, &world.namespaces);
-            self.new_rule(RuleOwner::StayingPod(resident), PodRuleKind::AntiAffinity, &term.topology_key, speaks_of)
+    /// Returns the anti-affinity rules of a staying pod, which can exclude pods to place.
+    fn rules_of_staying_pod(&self, staying_index: usize, cluster: &'w ClusterManifests) -> Vec<PodRule<'w>> {
+        let (pod, _) = self.staying_pods[staying_index];
+        let anti_affinity_rules = anti_affinity_terms(pod).iter().map(|term| {
+            let selects = |other: &Pod| term_selects(term, pod, other, &cluster.namespaces);
+            self.new_rule(RuleOwner::StayingPod(staying_index), PodRuleKind::AntiAffinity, &term.topology_key, selects)
         });
-        away.collect()
+        anti_affinity_rules.collect()
     }
 
     fn new_rule(
@@ -154,45 +145,48 @@ impl<'w> Topology<'w> {
         owner: RuleOwner,
         kind: PodRuleKind<'w>,
         key: &'w str,
-        speaks_of: impl Fn(&Pod) -> bool,
+        selects: impl Fn(&Pod) -> bool,
     ) -> PodRule<'w> {
-        // A pod that is being deleted will be gone before the new one runs.
-        let residents = self.staying_pods.iter().map(|(pod, _)| !is_terminating(pod) && speaks_of(pod)).collect();
+        // A pod that is being deleted will no longer exist when the new pod runs.
+        let selects_staying = self.staying_pods.iter().map(|(pod, _)| !is_terminating(pod) && selects(pod)).collect();
         PodRule {
             owner,
             kind,
             key,
-            selects_to_place: self.pods_to_place.iter().map(|pod| speaks_of(pod)).collect(),
-            selects_staying: residents,
+            selects_to_place: self.pods_to_place.iter().map(|pod| selects(pod)).collect(),
+            selects_staying,
         }
     }
 
-    /// What keeps the mover from being bound to the place now, if anything does.
+    /// Returns the rule that forbids binding the pod to the target now, or `None` if it may be
+    /// bound.
     pub(crate) fn binding_violation(
         &self,
-        mover: usize,
-        place: usize,
+        pod_index: usize,
+        target: usize,
         bound: &PodTargets,
-        places: &[PlacementTarget],
+        targets: &[PlacementTarget],
     ) -> Option<BrokenRule> {
         let concerns = self.rules.iter().filter(|rule| match rule.owner {
             RuleOwner::PodToPlace(owner) => {
-                owner == mover
+                owner == pod_index
                     || (matches!(rule.kind, PodRuleKind::AntiAffinity)
                         && bound[owner].is_some()
-                        && rule.selects_to_place[mover])
+                        && rule.selects_to_place[pod_index])
             }
-            RuleOwner::StayingPod(_) => rule.selects_to_place[mover],
+            RuleOwner::StayingPod(_) => rule.selects_to_place[pod_index],
         });
         concerns.into_iter().find_map(|rule| {
-            let broken = if rule.owner == RuleOwner::PodToPlace(mover) {
+            let broken = if rule.owner == RuleOwner::PodToPlace(pod_index) {
                 match &rule.kind {
-                    PodRuleKind::Spread(spread) => self.spread_violation(rule, spread, mover, place, bound, places),
-                    PodRuleKind::Affinity => self.affinity_violation(rule, mover, place, bound, places),
-                    PodRuleKind::AntiAffinity => self.anti_affinity_violation(rule, mover, place, bound, places),
+                    PodRuleKind::Spread(spread) => {
+                        self.spread_violation(rule, spread, pod_index, target, bound, targets)
+                    }
+                    PodRuleKind::Affinity => self.affinity_violation(rule, pod_index, target, bound, targets),
+                    PodRuleKind::AntiAffinity => self.anti_affinity_violation(rule, pod_index, target, bound, targets),
                 }
             } else {
-                self.inverse_anti_affinity_violation(rule, place, bound, places)
+                self.inverse_anti_affinity_violation(rule, target, bound, targets)
             };
             let kind = match rule.kind {
                 PodRuleKind::Spread(_) => PlanRule::TopologySpread,
@@ -203,7 +197,7 @@ impl<'w> Topology<'w> {
         })
     }
 
-    /// The places of the pods that a rule speaks of: those that stay, and those that are bound.
+    /// Returns the targets of the pods that a rule selects: staying pods and bound pods.
     fn targets_of_selected_pods<'a>(
         &'a self,
         rule: &'a PodRule<'w>,
@@ -213,75 +207,83 @@ impl<'w> Topology<'w> {
     }
 
     fn targets_of_staying_pods<'a>(&'a self, rule: &'a PodRule<'w>) -> impl Iterator<Item = usize> + 'a {
-        self.staying_pods.iter().zip(&rule.selects_staying).filter(|(_, of)| **of).map(|((_, place), _)| *place)
+        self.staying_pods
+            .iter()
+            .zip(&rule.selects_staying)
+            .filter(|(_, is_selected)| **is_selected)
+            .map(|((_, target), _)| *target)
     }
 
     fn spread_violation(
         &self,
         rule: &PodRule<'w>,
         spread: &SpreadRule<'w>,
-        mover: usize,
-        place: usize,
+        pod_index: usize,
+        target: usize,
         bound: &PodTargets,
-        places: &[PlacementTarget],
+        targets: &[PlacementTarget],
     ) -> Option<String> {
-        let pod = self.pods_to_place[mover];
-        let Some(domain) = places[place].labels.get(rule.key) else {
-            return Some(format!("{} has no label {}", places[place].name, rule.key));
+        let pod = self.pods_to_place[pod_index];
+        let Some(domain) = targets[target].labels.get(rule.key) else {
+            return Some(format!("{} has no label {}", targets[target].name, rule.key));
         };
         let constraint = spread.constraint;
-        let counts = self.spread_counts(rule, spread, spread.taint_policy_at(pod, &places[place]), pod, bound, places);
-        let count = counts.get(domain.as_str()).copied().unwrap_or(0) + i64::from(rule.selects_to_place[mover]);
+        let counts =
+            self.spread_counts(rule, spread, spread.taint_policy_at(pod, &targets[target]), pod, bound, targets);
+        let count = counts.get(domain.as_str()).copied().unwrap_or(0) + i64::from(rule.selects_to_place[pod_index]);
         let max_skew = i64::from(constraint.max_skew);
         let min_domains = usize::try_from(constraint.min_domains.unwrap_or(0)).unwrap_or(0);
-        let objections = matching_affinity_terms(pod, &places[place]).into_iter().map(|term| {
-            let open: Vec<i64> = counts
+        let violations = matching_affinity_terms(pod, &targets[target]).into_iter().map(|term| {
+            let comparable_counts: Vec<i64> = counts
                 .iter()
                 .filter(|(domain, _)| accepts_domain(pod, term, rule.key, domain))
                 .map(|(_, n)| *n)
                 .collect();
-            // A new host can always be added, so the emptiest host is an empty one.
-            let empty = rule.key == HOSTNAME || open.len() < min_domains;
-            let minimum = if empty { 0 } else { open.into_iter().min().unwrap_or(0) };
+            // A new host can always be added, so the minimum over hosts is zero.
+            let has_empty_domain = rule.key == HOSTNAME || comparable_counts.len() < min_domains;
+            let minimum = if has_empty_domain { 0 } else { comparable_counts.into_iter().min().unwrap_or(0) };
             (count - minimum > max_skew).then(|| {
                 format!(
-                    "{}={domain} would have {count} pods, the emptiest has {minimum}, maxSkew is {max_skew}",
+                    "{}={domain} would have {count} pods, the domain with the fewest has {minimum}, maxSkew is {max_skew}",
                     rule.key
                 )
             })
         });
-        objections.into_iter().min().flatten()
+        violations.into_iter().min().flatten()
     }
 
-    /// How many pods a spread counts in each domain that it knows: those that pools could offer, those of nodes that are there, and
-    /// those where it counts somebody (spec 02 §8.2, §8.3, §8.6). A planned node alone makes none: where a pod does not want some value of
-    /// a label that nobody else speaks of, the value of its node is made up (§12.1), and no planner can know it.
+    /// Returns the number of pods that a spread counts, for each known domain: those that pools
+    /// could offer, those of existing nodes, and those with counted pods (spec 02 §8.2, §8.3,
+    /// §8.6). A planned node without counted pods adds no domain: if a pod excludes values of a
+    /// label that nothing else restricts, the value on its node is arbitrary (§12.1), and no
+    /// planner can know it.
     fn spread_counts<'p>(
         &self,
         rule: &PodRule<'w>,
         spread: &'p SpreadRule<'w>,
-        heed: TaintPolicy,
+        taint_policy: TaintPolicy,
         pod: &Pod,
         bound: &PodTargets,
-        places: &'p [PlacementTarget],
+        targets: &'p [PlacementTarget],
     ) -> BTreeMap<&'p str, i64> {
-        let minds = |taint: &_| heed.honours(taint);
-        let looks_at = |p: &PlacementTarget, taints| {
-            spread_includes_node(spread.constraint, pod, &p.name, &p.labels, taints, minds)
+        let honours = |taint: &_| taint_policy.honours(taint);
+        let includes_node = |p: &PlacementTarget, taints| {
+            spread_includes_node(spread.constraint, pod, &p.name, &p.labels, taints, honours)
         };
         let mut counts: BTreeMap<&str, i64> =
-            spread.offered_domains(heed).iter().map(|domain| (domain.as_str(), 0)).collect();
-        let included: Vec<bool> = places.iter().map(|p| looks_at(p, &p.taints)).collect();
-        let there = places.iter().zip(&included).take(self.existing_targets.len());
-        for (p, _) in there.filter(|(p, included)| **included && !p.is_deleting) {
+            spread.offered_domains(taint_policy).iter().map(|domain| (domain.as_str(), 0)).collect();
+        let included: Vec<bool> = targets.iter().map(|p| includes_node(p, &p.taints)).collect();
+        let existing = targets.iter().zip(&included).take(self.existing_targets.len());
+        for (p, _) in existing.filter(|(p, included)| **included && !p.is_deleting) {
             if let Some(domain) = p.labels.get(rule.key) {
                 counts.entry(domain).or_insert(0);
             }
         }
-        let staying = self.targets_of_staying_pods(rule).filter(|at| included[*at]);
-        let moved = targets_of_bound_pods(rule, bound).filter(|at| looks_at(&places[*at], &places[*at].lasting_taints));
-        for at in staying.chain(moved) {
-            if let Some(domain) = places[at].labels.get(rule.key) {
+        let staying = self.targets_of_staying_pods(rule).filter(|target| included[*target]);
+        let bound_targets = targets_of_bound_pods(rule, bound)
+            .filter(|target| includes_node(&targets[*target], &targets[*target].lasting_taints));
+        for target in staying.chain(bound_targets) {
+            if let Some(domain) = targets[target].labels.get(rule.key) {
                 *counts.entry(domain).or_insert(0) += 1;
             }
         }
@@ -291,267 +293,89 @@ impl<'w> Topology<'w> {
     fn affinity_violation(
         &self,
         rule: &PodRule<'w>,
-        mover: usize,
-        place: usize,
+        pod_index: usize,
+        target: usize,
         bound: &PodTargets,
-        places: &[PlacementTarget],
+        targets: &[PlacementTarget],
     ) -> Option<String> {
-        let pod = self.pods_to_place[mover];
-        let Some(domain) = places[place].labels.get(rule.key) else {
-            return Some(format!("{} has no label {}", places[place].name, rule.key));
+        let pod = self.pods_to_place[pod_index];
+        let Some(domain) = targets[target].labels.get(rule.key) else {
+            return Some(format!("{} has no label {}", targets[target].name, rule.key));
         };
-        let companions: BTreeSet<&String> =
-            self.targets_of_selected_pods(rule, bound).filter_map(|at| places[at].labels.get(rule.key)).collect();
-        if companions.contains(domain) {
+        let matching_domains: BTreeSet<&String> =
+            self.targets_of_selected_pods(rule, bound).filter_map(|at| targets[at].labels.get(rule.key)).collect();
+        if matching_domains.contains(domain) {
             return None;
         }
-        let first = matching_affinity_terms(pod, &places[place])
+        let may_be_first = matching_affinity_terms(pod, &targets[target])
             .into_iter()
-            .any(|term| !companions.iter().any(|domain| accepts_domain(pod, term, rule.key, domain)));
-        if rule.selects_to_place[mover] && first {
+            .any(|term| !matching_domains.iter().any(|domain| accepts_domain(pod, term, rule.key, domain)));
+        if rule.selects_to_place[pod_index] && may_be_first {
             return None;
         }
-        Some(format!("no companion in {}={domain}, but in {companions:?}", rule.key))
+        Some(format!("no pod that its affinity selects is in {}={domain}, only in {matching_domains:?}", rule.key))
     }
 
     fn anti_affinity_violation(
         &self,
         rule: &PodRule<'w>,
-        mover: usize,
-        place: usize,
+        pod_index: usize,
+        target: usize,
         bound: &PodTargets,
-        places: &[PlacementTarget],
+        targets: &[PlacementTarget],
     ) -> Option<String> {
-        let domain = places[place].labels.get(rule.key)?;
-        let others = bound.iter().enumerate().filter(|(other, _)| *other != mover && rule.selects_to_place[*other]);
-        let mut bound_places = others.filter_map(|(_, at)| *at);
-        let mut resident_places =
-            self.staying_pods.iter().zip(&rule.selects_staying).filter(|(_, of)| **of).map(|((_, at), _)| *at);
-        let there = |at: usize| places[at].labels.get(rule.key) == Some(domain);
-        let taken = bound_places.any(there) || resident_places.any(there);
-        taken.then(|| format!("a pod that it must be away from is in {}={domain}", rule.key))
+        let domain = targets[target].labels.get(rule.key)?;
+        let selected_pods =
+            bound.iter().enumerate().filter(|(other, _)| *other != pod_index && rule.selects_to_place[*other]);
+        let mut bound_targets = selected_pods.filter_map(|(_, at)| *at);
+        let mut staying_targets = self
+            .staying_pods
+            .iter()
+            .zip(&rule.selects_staying)
+            .filter(|(_, is_selected)| **is_selected)
+            .map(|((_, at), _)| *at);
+        let is_in_domain = |at: usize| targets[at].labels.get(rule.key) == Some(domain);
+        let is_occupied = bound_targets.any(is_in_domain) || staying_targets.any(is_in_domain);
+        is_occupied.then(|| format!("a pod that its anti-affinity selects is in {}={domain}", rule.key))
     }
 
-    /// A pod that is bound keeps this one away.
+    /// Checks the anti-affinity term of a bound or staying pod that selects the pod to bind.
     fn inverse_anti_affinity_violation(
         &self,
         rule: &PodRule<'w>,
-        place: usize,
+        target: usize,
         bound: &PodTargets,
-        places: &[PlacementTarget],
+        targets: &[PlacementTarget],
     ) -> Option<String> {
         let at = match rule.owner {
             RuleOwner::PodToPlace(owner) => bound[owner]?,
-            RuleOwner::StayingPod(resident) => self.staying_pods[resident].1,
+            RuleOwner::StayingPod(staying_index) => self.staying_pods[staying_index].1,
         };
-        let domain = places[place].labels.get(rule.key)?;
-        let there = places[at].labels.get(rule.key) == Some(domain);
+        let domain = targets[target].labels.get(rule.key)?;
+        let is_in_domain = targets[at].labels.get(rule.key) == Some(domain);
         let owner = match rule.owner {
             RuleOwner::PodToPlace(owner) => self.pods_to_place[owner],
-            RuleOwner::StayingPod(resident) => self.staying_pods[resident].0,
+            RuleOwner::StayingPod(staying_index) => self.staying_pods[staying_index].0,
         };
-        there.then(|| format!("{} in {}={domain} must be away from it", pod_key(owner), rule.key))
-    }
-
-    /// Labels that decide how rules apply to a place with these movers on it: the topology keys of all rules that concern them.
-    pub(crate) fn topology_keys_for(&self, on: impl Fn(usize) -> bool) -> BTreeSet<&'w str> {
-        let concerns = |rule: &&PodRule<'w>| {
-            matches!(rule.owner, RuleOwner::PodToPlace(owner) if on(owner))
-                || rule.selects_to_place.iter().enumerate().any(|(mover, of)| *of && on(mover))
-        };
-        self.rules.iter().filter(concerns).map(|rule| rule.key).collect()
-    }
-
-    /// For each spread that speaks of one of these movers, whether it would look at the place.
-    fn spread_inclusions(&self, place: &PlacementTarget, on: impl Fn(usize) -> bool) -> Vec<bool> {
-        let spreads = self
-            .rules
-            .iter()
-            .filter(|rule| rule.selects_to_place.iter().enumerate().any(|(mover, of)| *of && on(mover)));
-        spreads
-            .filter_map(|rule| match (&rule.kind, rule.owner) {
-                (PodRuleKind::Spread(spread), RuleOwner::PodToPlace(owner)) => {
-                    let pod = self.pods_to_place[owner];
-                    Some(spread_includes_node(
-                        spread.constraint,
-                        pod,
-                        &place.name,
-                        &place.labels,
-                        &place.taints,
-                        |_| true,
-                    ))
-                }
-                (PodRuleKind::Spread(_), RuleOwner::StayingPod(_))
-                | (PodRuleKind::Affinity | PodRuleKind::AntiAffinity, _) => None,
-            })
-            .collect()
-    }
-
-    /// Whether the order in which the mover is bound matters for itself, and how tight its spread is.
-    fn order_sensitivity(&self, mover: usize) -> (bool, i64) {
-        let own = self.rules.iter().filter(|rule| rule.owner == RuleOwner::PodToPlace(mover));
-        let mut matters = false;
-        let mut tightest = i64::MAX;
-        for rule in own {
-            match &rule.kind {
-                PodRuleKind::Spread(spread) => {
-                    matters = true;
-                    tightest = tightest.min(i64::from(spread.constraint.max_skew));
-                }
-                PodRuleKind::Affinity => matters = true,
-                PodRuleKind::AntiAffinity => {}
-            }
-        }
-        (matters, tightest)
-    }
-
-    /// For each pair of movers the keys in whose domains they must be apart, whoever of them says so.
-    pub(crate) fn pairwise_anti_affinity_keys(&self) -> Vec<Vec<BTreeSet<&'w str>>> {
-        let number = self.pods_to_place.len();
-        let mut apart = vec![vec![BTreeSet::new(); number]; number];
-        for rule in self.rules.iter().filter(|rule| matches!(rule.kind, PodRuleKind::AntiAffinity)) {
-            let RuleOwner::PodToPlace(owner) = rule.owner else { continue };
-            for other in (0..number).filter(|other| *other != owner && rule.selects_to_place[*other]) {
-                apart[owner][other].insert(rule.key);
-                apart[other][owner].insert(rule.key);
-            }
-        }
-        apart
-    }
-
-    /// For each mover the domains that pods which stay keep it from.
-    pub(crate) fn forbidden_domains(&self) -> Vec<BTreeSet<(&'w str, String)>> {
-        let mut forbidden = vec![BTreeSet::new(); self.pods_to_place.len()];
-        let domain = |place: usize, key| self.existing_targets[place].labels.get(key).cloned();
-        for rule in self.rules.iter().filter(|rule| matches!(rule.kind, PodRuleKind::AntiAffinity)) {
-            match rule.owner {
-                RuleOwner::PodToPlace(owner) => {
-                    let there = self.staying_pods.iter().zip(&rule.selects_staying).filter(|(_, of)| **of);
-                    let domains = there.filter_map(|((_, place), _)| domain(*place, rule.key));
-                    forbidden[owner].extend(domains.map(|domain| (rule.key, domain)));
-                }
-                RuleOwner::StayingPod(resident) => {
-                    let Some(domain) = domain(self.staying_pods[resident].1, rule.key) else { continue };
-                    for (mover, _) in rule.selects_to_place.iter().enumerate().filter(|(_, of)| **of) {
-                        forbidden[mover].insert((rule.key, domain.clone()));
-                    }
-                }
-            }
-        }
-        forbidden
-    }
-
-    /// The spreads of a mover, as far as a bound on them can be told before everybody has a place.
-    pub(crate) fn spread_bounds(&self, mover: usize) -> Vec<SpreadBound<'w>> {
-        let pod = self.pods_to_place[mover];
-        let own =
-            self.rules.iter().filter(|rule| rule.owner == RuleOwner::PodToPlace(mover) && rule.selects_to_place[mover]);
-        own.filter_map(|rule| {
-            let PodRuleKind::Spread(spread) = &rule.kind else { return None };
-            let looks_at = |p: &PlacementTarget| {
-                spread_includes_node(spread.constraint, pod, &p.name, &p.labels, &p.taints, |_| true)
-            };
-            let mut residents: BTreeMap<String, i64> =
-                spread.offered_domains(TaintPolicy::AllTaints).iter().map(|domain| (domain.clone(), 0)).collect();
-            for (_, place) in self.staying_pods.iter().zip(&rule.selects_staying).filter(|(_, of)| **of).map(|(r, _)| r)
-            {
-                let place = &self.existing_targets[*place];
-                if let Some(domain) = place.labels.get(rule.key).filter(|_| looks_at(place)) {
-                    *residents.entry(domain.clone()).or_insert(0) += 1;
-                }
-            }
-            let terms = required_node_affinity_terms(pod).unwrap_or_default();
-            let all_accept = |domain: &String| {
-                accepts_domain(pod, None, rule.key, domain)
-                    && terms.iter().all(|term| accepts_domain(pod, Some(term), rule.key, domain))
-            };
-            let compared =
-                residents.keys().filter(|domain| rule.key != HOSTNAME && all_accept(domain)).cloned().collect();
-            Some(SpreadBound {
-                key: rule.key,
-                max_skew: i64::from(spread.constraint.max_skew),
-                counted_pods: rule.selects_to_place.clone(),
-                staying_pod_counts: residents,
-                compared_domains: compared,
-            })
-        })
-        .collect()
-    }
-
-    /// The labels without which a place is nothing for the mover: the keys of its spreads and affinities.
-    pub(crate) fn required_topology_keys(&self, mover: usize) -> BTreeSet<&'w str> {
-        let own = self.rules.iter().filter(|rule| rule.owner == RuleOwner::PodToPlace(mover));
-        own.filter(|rule| !matches!(rule.kind, PodRuleKind::AntiAffinity)).map(|rule| rule.key).collect()
-    }
-
-    /// The labels of everything that keeps the mover and others apart. spec 02 §8.5 wants a domain; kube-scheduler does not care.
-    pub(crate) fn anti_affinity_keys(&self, mover: usize) -> BTreeSet<&'w str> {
-        let away = self.rules.iter().filter(|rule| matches!(rule.kind, PodRuleKind::AntiAffinity));
-        away.filter(|rule| rule.owner == RuleOwner::PodToPlace(mover) || rule.selects_to_place[mover])
-            .map(|rule| rule.key)
-            .collect()
-    }
-
-    /// Whether the mover must be near somebody and there is nobody.
-    pub(crate) fn lacks_affinity_match(&self, mover: usize) -> bool {
-        let own = self
-            .rules
-            .iter()
-            .filter(|rule| rule.owner == RuleOwner::PodToPlace(mover) && matches!(rule.kind, PodRuleKind::Affinity));
-        own.into_iter().any(|rule| !rule.selects_to_place.contains(&true) && !rule.selects_staying.contains(&true))
-    }
-
-    /// Whether each affinity of the mover is to itself, or to somebody in its domain whose domain is certain.
-    pub(crate) fn has_certain_affinity_matches(
-        &self,
-        mover: usize,
-        bound: &PodTargets,
-        places: &[&PlacementTarget],
-        certain: &dyn Fn(usize, &str) -> bool,
-    ) -> bool {
-        let Some(place) = bound[mover] else { return true };
-        let near = |rule: &&PodRule<'w>| {
-            rule.owner == RuleOwner::PodToPlace(mover)
-                && matches!(rule.kind, PodRuleKind::Affinity)
-                && rule.key != HOSTNAME
-        };
-        self.rules.iter().filter(near).all(|rule| {
-            let here = |at: usize| places[at].labels.get(rule.key) == places[place].labels.get(rule.key);
-            let residents =
-                self.staying_pods.iter().zip(&rule.selects_staying).filter(|(_, of)| **of).map(|((_, at), _)| *at);
-            let mut movers =
-                bound.iter().enumerate().filter(|(other, _)| *other != mover && rule.selects_to_place[*other]);
-            rule.selects_to_place[mover]
-                || residents.into_iter().any(here)
-                || movers.any(|(other, at)| at.is_some_and(here) && certain(other, rule.key))
-        })
-    }
-
-    /// Whether some mover's spread counts this one, so that it matters to others when it is bound.
-    fn is_counted_by_spread(&self, mover: usize) -> bool {
-        self.rules.iter().any(|rule| matches!(rule.kind, PodRuleKind::Spread(_)) && rule.selects_to_place[mover])
-    }
-
-    /// Whether the mover is somebody's companion.
-    fn is_affinity_match(&self, mover: usize) -> bool {
-        self.rules.iter().any(|rule| matches!(rule.kind, PodRuleKind::Affinity) && rule.selects_to_place[mover])
+        is_in_domain.then(|| format!("the anti-affinity of {} in {}={domain} selects it", pod_key(owner), rule.key))
     }
 }
 
-/// The places of the bound movers that a rule speaks of.
+/// Returns the targets of the bound pods that a rule selects.
 fn targets_of_bound_pods<'a>(rule: &'a PodRule<'_>, bound: &'a PodTargets) -> impl Iterator<Item = usize> + 'a {
-    bound.iter().zip(&rule.selects_to_place).filter(|(_, of)| **of).filter_map(|(place, _)| *place)
+    bound.iter().zip(&rule.selects_to_place).filter(|(_, is_selected)| **is_selected).filter_map(|(target, _)| *target)
 }
 
-/// The required node-affinity terms by which the pod may be on this place; `None` if it has no terms.
-fn matching_affinity_terms<'a>(pod: &'a Pod, place: &PlacementTarget) -> Vec<Option<&'a NodeSelectorTerm>> {
+/// Returns the required node affinity terms that match the target; the first term if none matches,
+/// and one `None` if the pod has no terms.
+fn matching_affinity_terms<'a>(pod: &'a Pod, target: &PlacementTarget) -> Vec<Option<&'a NodeSelectorTerm>> {
     let terms = required_node_affinity_terms(pod).unwrap_or_default();
-    let matching = terms.iter().filter(|term| term_matches(term, &place.name, &place.labels));
-    let alternatives: Vec<_> = matching.map(Some).collect();
-    if alternatives.is_empty() { vec![terms.first()] } else { alternatives }
+    let matching = terms.iter().filter(|term| term_matches(term, &target.name, &target.labels));
+    let matching_terms: Vec<_> = matching.map(Some).collect();
+    if matching_terms.is_empty() { vec![terms.first()] } else { matching_terms }
 }
 
-/// Whether the pod, under that term, could be in a domain.
+/// Returns true if node selector and node affinity term allow the domain.
 fn accepts_domain(pod: &Pod, term: Option<&NodeSelectorTerm>, key: &str, domain: &str) -> bool {
     let labels = Labels::from([(key.to_owned(), domain.to_owned())]);
     let mut expressions = term.into_iter().flat_map(|term| term.match_expressions.iter().flatten());

@@ -1,60 +1,63 @@
-//! A broken constraint.
+//! A broken constraint of a plan.
 
 use std::fmt;
 
-/// What can be broken.
+/// The rules that a plan can break.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum PlanRule {
-    /// Every pending pod is placed once or explained, and nothing else is placed.
+    /// A pending pod is neither placed nor explained, is placed twice, or a placed pod is not
+    /// pending.
     Accounting,
-    /// A pod that must not be planned for is placed.
+    /// A pod is placed that must not be planned for.
     NotPlannable,
-    /// A claim names a pool that cannot be used, or a type that does not exist.
+    /// A claim names a pool that cannot be used or a type that does not exist, or a node cannot be
+    /// used.
     Claim,
-    /// A listed type cannot be launched under the claim's and the pool's requirements.
+    /// A listed type cannot be launched under the requirements of the claim and its pool.
     Requirements,
-    /// A taint is not tolerated.
+    /// A pod does not tolerate a taint.
     Taints,
-    /// A node is not one that the pod asks for.
+    /// A node does not match a pod's node selector or node affinity.
     NodeAffinity,
-    /// Pods and daemons do not fit.
+    /// Pods and DaemonSet pods do not fit.
     Resources,
-    /// Two pods want one port of the host.
+    /// Two pods on one node need the same host port.
     HostPorts,
-    /// A volume cannot be used there.
+    /// A volume cannot be used on the node.
     Volumes,
     /// A driver has more volumes than it can attach.
     VolumeLimits,
-    /// Pods are spread unevenly.
+    /// A spread constraint's `maxSkew` is exceeded.
     TopologySpread,
-    /// A pod is away from its companions.
+    /// The domain has no pod that an affinity term selects.
     PodAffinity,
-    /// Pods are together that must not be.
+    /// The domain has a pod that an anti-affinity term excludes.
     PodAntiAffinity,
     /// A pool exceeds its limits.
     Limits,
-    /// A claim's types offer too few values of a label.
+    /// The types of a claim offer too few values of a label (`minValues`).
     MinValues,
-    /// More claims draw from a reservation than it has left.
+    /// More claims use a reservation than it has free instances.
     Reservation,
     /// The estimate is not the cheapest launch.
     Estimate,
     /// Types are not sorted by price.
     PriceOrder,
-    /// The requests are not those of pods and daemons.
+    /// The requests are not those of the pods and DaemonSet pods.
     Requests,
 }
 
 /// A broken constraint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Violation {
-    /// Which rule.
+    /// The broken rule.
     pub rule: PlanRule,
-    /// The pod that it is about, `namespace/name`.
+    /// The pod concerned, `namespace/name`; `None` if no single pod is.
     pub pod: Option<String>,
-    /// The node that it is about: its name, or `claim <n> (<pool>)` for a new one.
+    /// The node concerned: its name, or `claim <n> (<pool>)` for a new one. `None` if no single
+    /// node is.
     pub node: Option<String>,
-    /// What exactly, with the numbers.
+    /// Explanation with the numbers.
     pub detail: String,
 }
 

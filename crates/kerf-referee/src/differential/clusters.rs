@@ -1,11 +1,13 @@
-//! Kerf against Karpenter where nodes are taken away, on random clusters.
+//! Compares Kerf's disruption plans with Karpenter's on random clusters.
 //!
-//! Karpenter answers with one pass, the commands of the first method that acts; Kerf with the whole sequence. Of each cluster is asked
+//! Karpenter's result is one pass: the commands of the first method that finds any. Kerf's result
+//! is the whole sequence. For each cluster it checks that
 //!
-//! * whether Kerf's plan is lawful, by [`faults`](crate::disruption::faults());
-//! * whether Kerf saves at least as much as Karpenter's pass, where that is about saving (the median of its runs);
-//! * whether the drifted nodes that Karpenter replaces in one of its runs are replaced by Kerf;
-//! * whether Kerf leaves alone the nodes that Karpenter says a rule forbids it to take.
+//! - Kerf's plan breaks no rule, by [`disruption_violations`];
+//! - Kerf saves at least as much as Karpenter's pass, if that is to save money (median of its
+//!   runs);
+//! - Kerf replaces the drifted nodes that Karpenter replaces in one of its runs;
+//! - Kerf does not remove nodes of which Karpenter reports that a rule forbids it.
 
 use std::fmt;
 
@@ -20,51 +22,51 @@ use crate::plan::Plan;
 use crate::price::Price;
 use crate::program::{PLAN_TIME, Planner};
 
-/// Answers to a number of clusters.
+/// Karpenter's passes for a number of clusters.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecordedClusters {
-    /// Who answered.
+    /// Version of Karpenter.
     pub karpenter: String,
-    /// The answers.
+    /// The passes, by cluster.
     pub clusters: Vec<RecordedCluster>,
 }
 
-/// Answers to one cluster.
+/// Karpenter's passes for one cluster.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecordedCluster {
-    /// Its seed.
+    /// Seed of the cluster.
     pub seed: u64,
-    /// What the generator made of it.
+    /// Fingerprint of the generated cluster.
     pub fingerprint: String,
-    /// One answer for each run.
+    /// One pass for each run.
     pub runs: Vec<RecordedPass>,
 }
 
-/// One answer: a pass.
+/// One disruption pass of Karpenter.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RecordedPass {
-    /// Why its nodes go; nothing if none does.
+    /// Reason of its commands; `None` if it has no commands.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// The nodes that go.
+    /// Nodes that it removes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub nodes: Vec<String>,
-    /// What that saves, in nano-dollars an hour.
+    /// Savings, in nano-dollars per hour.
     #[serde(default)]
     pub saved_nanos: i64,
-    /// Nodes that a rule forbids it to take for cost's sake.
+    /// Nodes that a rule forbids Karpenter to consolidate.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub forbidden: Vec<String>,
 }
 
 impl RecordedClusters {
-    /// Reads a file.
+    /// Parses the text of a file.
     pub fn read(text: &str) -> Result<Self, serde_json::Error> {
         serde_json::from_str(text)
     }
 
-    /// The file's text: one cluster a line.
+    /// Returns the text of the file, one cluster per line.
     pub fn write(&self) -> Result<String, serde_json::Error> {
         let lines = self.clusters.iter().map(serde_json::to_string).collect::<Result<Vec<_>, _>>()?;
         let name = serde_json::to_string(&self.karpenter)?;
@@ -72,7 +74,7 @@ impl RecordedClusters {
     }
 }
 
-/// Words by which Karpenter says that a rule forbids it to take a node.
+/// Parts of Karpenter's messages that report a rule which forbids removing a node.
 const FORBIDDEN_NODE_MESSAGES: [&str; 6] = [
     "do-not-disrupt",
     "Pdb prevents pod evictions",
@@ -83,12 +85,12 @@ const FORBIDDEN_NODE_MESSAGES: [&str; 6] = [
 ];
 
 impl Oracle {
-    /// Asks so many times what would be taken away, and keeps what a comparison needs.
-    pub fn record_cluster(&self, made: &GeneratedCluster, runs: usize) -> Result<RecordedCluster, OracleError> {
-        let refused = |message: String| OracleError::Refused { world: made.seed, message };
+    /// Runs Karpenter's disruption `runs` times and returns the data for a comparison.
+    pub fn record_cluster(&self, generated: &GeneratedCluster, runs: usize) -> Result<RecordedCluster, OracleError> {
+        let refused_error = |message: String| OracleError::Refused { world: generated.seed, message };
         let passes = (0..runs).map(|salt| {
-            let answer = self.plan_with_disruption(made, salt)?;
-            let plan = Plan::read(&answer).map_err(|error| refused(error.to_string()))?;
+            let plan_json = self.plan_with_disruption(generated, salt)?;
+            let plan = Plan::read(&plan_json).map_err(|error| refused_error(error.to_string()))?;
             let commands = &plan.disruption.commands;
             let mut nodes: Vec<String> = commands.iter().flat_map(|command| command.nodes.clone()).collect();
             nodes.sort();
@@ -106,8 +108,8 @@ impl Oracle {
             })
         });
         Ok(RecordedCluster {
-            seed: made.seed,
-            fingerprint: made.fingerprint(),
+            seed: generated.seed,
+            fingerprint: generated.fingerprint(),
             runs: passes.collect::<Result<_, OracleError>>()?,
         })
     }
@@ -118,76 +120,80 @@ fn capitalize(word: &str) -> String {
     letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
 }
 
-/// Kerf and Karpenter on a number of clusters.
+/// Comparison of Kerf and Karpenter on a number of clusters.
 #[derive(Debug, Clone, Default)]
 pub struct ClusterReport {
-    /// Cluster by cluster.
+    /// One comparison for each cluster.
     pub comparisons: Vec<ClusterComparison>,
 }
 
-/// Kerf and Karpenter on one cluster.
+/// Comparison of Kerf and Karpenter on one cluster.
 #[derive(Debug, Clone)]
 pub struct ClusterComparison {
-    /// The cluster's seed.
+    /// Seed of the cluster.
     pub seed: u64,
-    /// Everything in which Kerf does worse.
+    /// Points in which Kerf does worse, one sentence each.
     pub regressions: Vec<String>,
-    /// What Kerf saves without drift, and the median of what Karpenter's passes save; none if they are not about saving.
+    /// Savings of Kerf without drift, and the median savings of Karpenter's passes. `None` if no
+    /// pass is to save money.
     pub saved: (Price, Option<Price>),
-    /// Whether any run of Karpenter does something.
+    /// True if any run of Karpenter has commands.
     pub karpenter_acts: bool,
 }
 
-/// Compares Kerf with Karpenter's answer to a cluster.
-pub fn compare_cluster(kerf: &Planner<'_>, theirs: &RecordedCluster) -> ClusterComparison {
-    let made = disruption_cluster(theirs.seed);
+/// Compares Kerf with Karpenter's recorded passes for a cluster.
+pub fn compare_cluster(kerf: &Planner<'_>, recorded: &RecordedCluster) -> ClusterComparison {
+    let generated = disruption_cluster(recorded.seed);
     let mut comparison = ClusterComparison {
-        seed: theirs.seed,
+        seed: recorded.seed,
         regressions: Vec::new(),
         saved: (Price::ZERO, None),
         karpenter_acts: false,
     };
-    if made.fingerprint() != theirs.fingerprint {
-        comparison.regressions.push("the generator has changed since the record was made: record anew".to_owned());
+    if generated.fingerprint() != recorded.fingerprint {
+        comparison
+            .regressions
+            .push("the generator has changed since the plans were recorded: record them again".to_owned());
         return comparison;
     }
-    if let Err(why) = compare(kerf, &made, theirs, &mut comparison) {
-        comparison.regressions.push(why);
+    if let Err(error) = compare(kerf, &generated, recorded, &mut comparison) {
+        comparison.regressions.push(error);
     }
     comparison
 }
 
 fn compare(
     kerf: &Planner<'_>,
-    made: &GeneratedCluster,
-    theirs: &RecordedCluster,
+    generated: &GeneratedCluster,
+    recorded: &RecordedCluster,
     comparison: &mut ClusterComparison,
 ) -> Result<(), String> {
-    let at: Timestamp = PLAN_TIME.parse().map_err(|_| "the instant cannot be read".to_owned())?;
-    let plan = Plan::read(&kerf(&made.manifests, &made.types)?).map_err(|error| format!("not a plan: {error}"))?;
-    comparison.regressions.extend(disruption_violations(&made.manifests, &made.types, &plan, at)?);
-    let ours = &plan.disruption.commands;
+    let at: Timestamp = PLAN_TIME.parse().map_err(|_| "cannot parse the time of the plan".to_owned())?;
+    let plan = Plan::read(&kerf(&generated.manifests, &generated.types)?)
+        .map_err(|error| format!("cannot read the plan: {error}"))?;
+    comparison.regressions.extend(disruption_violations(&generated.manifests, &generated.types, &plan, at)?);
+    let commands = &plan.disruption.commands;
     let for_saving = |reason: &str| reason != "Drifted";
-    let saved: Price = ours.iter().filter(|c| for_saving(&c.reason)).map(|c| c.savings_per_hour).sum();
-    let acts = |run: &&RecordedPass| run.reason.as_deref().is_some_and(for_saving);
-    let their_savings = theirs.runs.iter().filter(acts).map(|run| Price::from_nanos(run.saved_nanos));
-    comparison.karpenter_acts = theirs.runs.iter().any(|run| run.reason.is_some());
+    let saved: Price = commands.iter().filter(|c| for_saving(&c.reason)).map(|c| c.savings_per_hour).sum();
+    let acts_for_savings = |run: &&RecordedPass| run.reason.as_deref().is_some_and(for_saving);
+    let their_savings = recorded.runs.iter().filter(acts_for_savings).map(|run| Price::from_nanos(run.saved_nanos));
+    comparison.karpenter_acts = recorded.runs.iter().any(|run| run.reason.is_some());
     comparison.saved = (saved, median(their_savings.collect()));
-    if comparison.saved.1.is_some_and(|theirs| saved.nanos() + 1 < theirs.nanos()) {
+    if comparison.saved.1.is_some_and(|karpenter| saved.nanos() + 1 < karpenter.nanos()) {
         comparison.regressions.push(format!("saves {saved}, Karpenter {:?}", comparison.saved.1));
     }
-    let goes = |node: &String, wanted: &dyn Fn(&str) -> bool| {
-        ours.iter().any(|command| wanted(&command.reason) && command.nodes.contains(node))
+    let is_removed = |node: &String, reason_matches: &dyn Fn(&str) -> bool| {
+        commands.iter().any(|command| reason_matches(&command.reason) && command.nodes.contains(node))
     };
-    // Which of several nodes that drifted at the same time goes first is left to chance.
-    let drifted: Vec<&RecordedPass> = theirs.runs.iter().filter(|r| r.reason.as_deref() == Some("Drifted")).collect();
-    if !drifted.is_empty() && !drifted.iter().any(|run| run.nodes.iter().all(|node| goes(node, &|_| true))) {
+    // Karpenter picks randomly among nodes that drifted at the same time.
+    let drifted: Vec<&RecordedPass> = recorded.runs.iter().filter(|r| r.reason.as_deref() == Some("Drifted")).collect();
+    if !drifted.is_empty() && !drifted.iter().any(|run| run.nodes.iter().all(|node| is_removed(node, &|_| true))) {
         let nodes: Vec<String> = drifted.iter().map(|run| run.nodes.join(" ")).collect();
-        comparison.regressions.push(format!("leaves what has drifted and Karpenter replaces: {}", nodes.join(", or ")));
+        comparison.regressions.push(format!("keeps drifted nodes that Karpenter replaces: {}", nodes.join(", or ")));
     }
-    for node in theirs.runs.iter().flat_map(|run| &run.forbidden) {
-        if goes(node, &for_saving) {
-            comparison.regressions.push(format!("takes {node}, which a rule forbids to Karpenter"));
+    for node in recorded.runs.iter().flat_map(|run| &run.forbidden) {
+        if is_removed(node, &for_saving) {
+            comparison.regressions.push(format!("removes {node}, which Karpenter may not remove"));
         }
     }
     comparison.regressions.sort();
@@ -196,7 +202,7 @@ fn compare(
 }
 
 impl ClusterReport {
-    /// Whether Kerf does nowhere worse.
+    /// Returns true if Kerf does worse on no cluster.
     pub fn is_clean(&self) -> bool {
         self.comparisons.iter().all(|comparison| comparison.regressions.is_empty())
     }
@@ -206,22 +212,23 @@ impl fmt::Display for ClusterReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for comparison in self.comparisons.iter().filter(|comparison| !comparison.regressions.is_empty()) {
             writeln!(f, "cluster {}:", comparison.seed)?;
-            comparison.regressions.iter().try_for_each(|worse| writeln!(f, "  {worse}"))?;
+            comparison.regressions.iter().try_for_each(|regression| writeln!(f, "  {regression}"))?;
         }
-        let number = |wanted: &dyn Fn(&&ClusterComparison) -> bool| self.comparisons.iter().filter(wanted).count();
+        let count = |predicate: &dyn Fn(&&ClusterComparison) -> bool| self.comparisons.iter().filter(predicate).count();
         let both = |c: &&ClusterComparison| c.saved.1.is_some();
-        let more = |c: &&ClusterComparison| c.saved.1.is_some_and(|theirs| c.saved.0.nanos() > theirs.nanos() + 1);
-        let (ours, theirs) = (
+        let more =
+            |c: &&ClusterComparison| c.saved.1.is_some_and(|karpenter| c.saved.0.nanos() > karpenter.nanos() + 1);
+        let (kerf_savings, karpenter_savings) = (
             self.comparisons.iter().filter(both).map(|c| c.saved.0).sum::<Price>(),
             self.comparisons.iter().filter_map(|c| c.saved.1).sum::<Price>(),
         );
         writeln!(
             f,
-            "{} clusters; Karpenter acts in {}, to save money in {}; Kerf saves more in {} of those, {ours} against {theirs} in all",
+            "{} clusters; Karpenter disrupts nodes in {}, by consolidation in {}; Kerf saves more in {} of those, in total {kerf_savings} against {karpenter_savings}",
             self.comparisons.len(),
-            number(&|c| c.karpenter_acts),
-            number(&both),
-            number(&more),
+            count(&|c| c.karpenter_acts),
+            count(&both),
+            count(&more),
         )
     }
 }

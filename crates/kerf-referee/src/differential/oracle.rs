@@ -1,4 +1,4 @@
-//! The oracle's program (`hack/oracle/`), asked about generated worlds.
+//! The oracle program (`hack/oracle/`), which runs Karpenter's own code on generated clusters.
 
 use std::fs;
 use std::path::PathBuf;
@@ -12,54 +12,55 @@ use crate::manifests::{ClusterManifests, NotPlannableReason};
 use crate::placement::pod_key;
 use crate::program::PLAN_TIME;
 
-/// The oracle's program.
+/// The oracle program.
 #[derive(Debug, Clone)]
 pub struct Oracle {
-    /// Where it is.
+    /// Path of the program.
     pub program: PathBuf,
-    /// A folder for the files that it reads.
+    /// Folder for its input files.
     pub scratch: PathBuf,
 }
 
-/// Why the oracle gave no answer.
+/// Reason why the oracle returned no plan.
 #[derive(Debug, thiserror::Error)]
 pub enum OracleError {
-    /// Its input could not be written or it could not be started.
-    #[error("cannot run the oracle on world {world}: {source}")]
+    /// The input files could not be written or the program could not be started.
+    #[error("cannot run the oracle on cluster {world}: {source}")]
     NotRun {
-        /// The world.
+        /// Seed of the cluster.
         world: u64,
-        /// The cause.
+        /// Error of the operating system.
         source: std::io::Error,
     },
-    /// It refused the world.
-    #[error("the oracle refuses world {world}: {message}")]
+    /// The program failed, or its output is not a plan.
+    #[error("the oracle rejects cluster {world}: {message}")]
     Refused {
-        /// The world.
+        /// Seed of the cluster.
         world: u64,
-        /// What it said.
+        /// Standard error of the program, or the decoding error.
         message: String,
     },
 }
 
 impl Oracle {
-    /// Karpenter's plan for the world; runs with different salts break ties differently.
-    pub fn plan(&self, made: &GeneratedCluster, salt: usize) -> Result<Value, OracleError> {
-        self.run(made, salt, &["-provisioning-only"])
+    /// Returns Karpenter's provisioning plan for the cluster. Runs with different salts break ties
+    /// differently.
+    pub fn plan(&self, generated: &GeneratedCluster, salt: usize) -> Result<Value, OracleError> {
+        self.run(generated, salt, &["-provisioning-only"])
     }
 
-    /// The same, with what would be taken away.
-    pub(super) fn plan_with_disruption(&self, made: &GeneratedCluster, salt: usize) -> Result<Value, OracleError> {
-        self.run(made, salt, &[])
+    /// Returns Karpenter's plan with provisioning and disruption.
+    pub(super) fn plan_with_disruption(&self, generated: &GeneratedCluster, salt: usize) -> Result<Value, OracleError> {
+        self.run(generated, salt, &[])
     }
 
-    fn run(&self, made: &GeneratedCluster, salt: usize, more: &[&str]) -> Result<Value, OracleError> {
-        let not_run = |source| OracleError::NotRun { world: made.seed, source };
-        let refused = |message| OracleError::Refused { world: made.seed, message };
-        let file = |kind: &str| self.scratch.join(format!("{}-{:?}-{kind}.json", made.seed, made.size));
+    fn run(&self, generated: &GeneratedCluster, salt: usize, more: &[&str]) -> Result<Value, OracleError> {
+        let not_run = |source| OracleError::NotRun { world: generated.seed, source };
+        let refused_error = |message| OracleError::Refused { world: generated.seed, message };
+        let file = |kind: &str| self.scratch.join(format!("{}-{:?}-{kind}.json", generated.seed, generated.size));
         let (manifests, types) = (file("manifests"), file("types"));
-        fs::write(&manifests, &made.manifests).map_err(not_run)?;
-        fs::write(&types, &made.types).map_err(not_run)?;
+        fs::write(&manifests, &generated.manifests).map_err(not_run)?;
+        fs::write(&types, &generated.types).map_err(not_run)?;
         let output = Command::new(&self.program)
             .args(["-o", "json", "-at", PLAN_TIME, "-salt", &salt.to_string()])
             .args(more)
@@ -68,25 +69,27 @@ impl Oracle {
             .arg("-f")
             .arg(&manifests)
             .output();
-        // Left-overs of a run that failed are worth less than a clean folder.
+        // A failed run leaves no files behind: a clean folder is worth more than its input.
         let _ = (fs::remove_file(&manifests), fs::remove_file(&types));
         let output = output.map_err(not_run)?;
         if !output.status.success() {
-            return Err(refused(String::from_utf8_lossy(&output.stderr).into_owned()));
+            return Err(refused_error(String::from_utf8_lossy(&output.stderr).into_owned()));
         }
-        serde_json::from_slice(&output.stdout).map_err(|error| refused(error.to_string()))
+        serde_json::from_slice(&output.stdout).map_err(|error| refused_error(error.to_string()))
     }
 
-    /// Asks so many times and keeps what a comparison needs.
-    pub fn record_world(&self, made: &GeneratedCluster, runs: usize) -> Result<RecordedWorld, OracleError> {
-        let refused = |message: String| OracleError::Refused { world: made.seed, message };
-        let world = ClusterManifests::read(&made.manifests).map_err(|error| refused(error.to_string()))?;
-        let ours = |pending: &crate::manifests::PendingPod<'_>| {
-            world.not_plannable_reason(*pending) != Some(NotPlannableReason::ExcludesManagedNodes)
+    /// Runs Karpenter's provisioning `runs` times and returns the data for a comparison.
+    pub fn record_world(&self, generated: &GeneratedCluster, runs: usize) -> Result<RecordedWorld, OracleError> {
+        let refused_error = |message: String| OracleError::Refused { world: generated.seed, message };
+        let cluster = ClusterManifests::read(&generated.manifests).map_err(|error| refused_error(error.to_string()))?;
+        let is_relevant = |pending: &crate::manifests::PendingPod<'_>| {
+            cluster.not_plannable_reason(*pending) != Some(NotPlannableReason::ExcludesManagedNodes)
         };
-        let pending: Vec<String> = world.pending_pods().iter().filter(|p| ours(p)).map(|p| pod_key(p.pod)).collect();
-        let answers = (0..runs).map(|salt| {
-            let (plan, violations) = super::read_and_check_plan(made, &self.plan(made, salt)?).map_err(refused)?;
+        let pending: Vec<String> =
+            cluster.pending_pods().iter().filter(|p| is_relevant(p)).map(|p| pod_key(p.pod)).collect();
+        let recorded_runs = (0..runs).map(|salt| {
+            let (plan, violations) =
+                super::read_and_check_plan(generated, &self.plan(generated, salt)?).map_err(refused_error)?;
             let placed: Vec<&str> = plan.placed_pods().collect();
             let mut broken: Vec<String> = violations.iter().map(|v| format!("{:?}", v.rule)).collect();
             broken.sort();
@@ -99,11 +102,11 @@ impl Oracle {
             })
         });
         Ok(RecordedWorld {
-            seed: made.seed,
-            size: made.size,
-            fingerprint: made.fingerprint(),
+            seed: generated.seed,
+            size: generated.size,
+            fingerprint: generated.fingerprint(),
             pods: pending.len(),
-            runs: answers.collect::<Result<_, OracleError>>()?,
+            runs: recorded_runs.collect::<Result<_, OracleError>>()?,
         })
     }
 }

@@ -1,64 +1,65 @@
-//! Karpenter's answers on file: what a comparison needs of them, and the fingerprint of the world that they belong to.
+//! Recorded plans of Karpenter: the data that a comparison needs, and the fingerprint of the
+//! cluster that they belong to.
 
 use serde::{Deserialize, Serialize};
 
 use crate::generator::ClusterSize;
 use crate::price::Price;
 
-/// Answers to a number of worlds.
+/// Karpenter's plans for a number of clusters.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecordedWorlds {
-    /// Who answered.
+    /// Version of Karpenter.
     pub karpenter: String,
-    /// The answers.
+    /// The plans, by cluster.
     pub worlds: Vec<RecordedWorld>,
 }
 
-/// Answers to one world.
+/// Karpenter's plans for one cluster.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecordedWorld {
-    /// Its seed.
+    /// Seed of the cluster.
     pub seed: u64,
-    /// Its size.
+    /// Size of the cluster.
     pub size: ClusterSize,
-    /// What the generator made of the two.
+    /// Fingerprint of the generated cluster.
     pub fingerprint: String,
-    /// How many pods are to be placed.
+    /// Number of pods to place.
     pub pods: usize,
-    /// One answer for each run.
+    /// One plan for each run.
     pub runs: Vec<RecordedRun>,
 }
 
-/// One answer.
+/// One plan of Karpenter.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RecordedRun {
-    /// How many nodes it would launch.
+    /// Number of nodes that it launches.
     pub nodes: usize,
-    /// What they cost, in nano-dollars an hour.
+    /// Price of these nodes, in nano-dollars per hour.
     pub price_nanos: i64,
-    /// The pods that it does not place.
+    /// Pods that it does not place.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unplaced: Vec<String>,
-    /// The rules that it breaks.
+    /// Names of the rules that it breaks; empty for a valid run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub broken: Vec<String>,
 }
 
 impl RecordedRun {
-    /// What the new nodes cost.
+    /// Returns the price of the new nodes.
     pub fn price(&self) -> Price {
         Price::from_nanos(self.price_nanos)
     }
 }
 
 impl RecordedWorlds {
-    /// Reads a file.
+    /// Parses the text of a file.
     pub fn read(text: &str) -> Result<Self, serde_json::Error> {
         serde_json::from_str(text)
     }
 
-    /// The file's text: one world a line.
+    /// Returns the text of the file, one cluster per line.
     pub fn write(&self) -> Result<String, serde_json::Error> {
         let lines = self.worlds.iter().map(serde_json::to_string).collect::<Result<Vec<_>, _>>()?;
         let name = serde_json::to_string(&self.karpenter)?;

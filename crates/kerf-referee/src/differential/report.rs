@@ -1,4 +1,4 @@
-//! What came of a comparison.
+//! Result of a comparison of provisioning plans.
 
 use std::fmt;
 
@@ -6,42 +6,44 @@ use crate::check::Violation;
 use crate::generator::ClusterSize;
 use crate::price::Price;
 
-/// Kerf and Karpenter on a number of worlds.
+/// Comparison of Kerf and Karpenter on a number of clusters.
 #[derive(Debug, Clone, Default)]
 pub struct DifferentialReport {
-    /// World by world.
+    /// One comparison for each cluster.
     pub comparisons: Vec<WorldComparison>,
 }
 
-/// Kerf and Karpenter on one world.
+/// Comparison of Kerf and Karpenter on one cluster.
 #[derive(Debug, Clone)]
 pub struct WorldComparison {
-    /// The world's seed.
+    /// Seed of the cluster.
     pub seed: u64,
-    /// The world's size.
+    /// Size of the cluster.
     pub size: ClusterSize,
-    /// Why there is nothing to compare, if so.
+    /// Reason why there is nothing to compare; `None` if the comparison succeeded.
     pub failure: Option<String>,
-    /// How many pods Kerf places.
+    /// Number of pods that Kerf places.
     pub placed: usize,
-    /// What Kerf's new nodes cost.
+    /// Price of Kerf's new nodes.
     pub price: Price,
-    /// The constraints that Kerf's plan breaks.
+    /// Constraints that Kerf's plan breaks.
     pub violations: Vec<Violation>,
-    /// The pods that Kerf leaves out although Karpenter places as many of their kind in every lawful run.
+    /// Pods that Kerf leaves out although every valid run of Karpenter places as many equivalent
+    /// pods.
     pub left_out: Vec<String>,
-    /// The median number of pods that Karpenter's lawful runs place; `None` if no run was lawful.
+    /// Median number of pods that Karpenter's valid runs place; `None` if no run is valid.
     pub karpenter_placed: Option<usize>,
-    /// The median price of Karpenter's lawful runs that place as many pods as Kerf; `None` if there is none.
+    /// Median price of Karpenter's valid runs that place as many pods as Kerf; `None` if there are
+    /// none.
     pub karpenter_price: Option<Price>,
 }
 
 impl WorldComparison {
-    pub(super) fn failed(seed: u64, size: ClusterSize, why: String) -> Self {
+    pub(super) fn failed(seed: u64, size: ClusterSize, reason: String) -> Self {
         Self {
             seed,
             size,
-            failure: Some(why),
+            failure: Some(reason),
             placed: 0,
             price: Price::ZERO,
             violations: Vec::new(),
@@ -51,30 +53,30 @@ impl WorldComparison {
         }
     }
 
-    /// Kerf's price as a part of Karpenter's, where the two can be compared.
+    /// Returns Kerf's price as a fraction of Karpenter's, or `None` if they cannot be compared.
     pub fn ratio(&self) -> Option<f64> {
-        let theirs = self.karpenter_price?;
-        (self.price == theirs || theirs > Price::ZERO).then(|| self.price.ratio_to(theirs))
+        let karpenter = self.karpenter_price?;
+        (self.price == karpenter || karpenter > Price::ZERO).then(|| self.price.ratio_to(karpenter))
     }
 
-    /// Whether Kerf places fewer pods.
+    /// Returns true if Kerf places fewer pods than the median of Karpenter's runs.
     pub fn places_fewer(&self) -> bool {
-        self.karpenter_placed.is_some_and(|theirs| self.placed < theirs)
+        self.karpenter_placed.is_some_and(|karpenter| self.placed < karpenter)
     }
 
-    /// Whether Kerf pays more for the same pods.
+    /// Returns true if Kerf pays more than Karpenter for the same number of pods.
     pub fn is_more_expensive(&self) -> bool {
-        self.karpenter_price.is_some_and(|theirs| self.price > theirs)
+        self.karpenter_price.is_some_and(|karpenter| self.price > karpenter)
     }
 }
 
 impl DifferentialReport {
-    /// Whether Kerf is lawful, complete and never dearer, on worlds that could all be compared.
+    /// Returns true if no comparison failed and Kerf does worse on no cluster.
     pub fn is_clean(&self) -> bool {
         self.regressions().next().is_none()
     }
 
-    /// The worlds on which Kerf does worse, or that failed.
+    /// Returns the comparisons that failed and those in which Kerf does worse.
     pub fn regressions(&self) -> impl Iterator<Item = &WorldComparison> {
         self.comparisons.iter().filter(|c| {
             let leaves_out = !c.left_out.is_empty() || c.places_fewer();
@@ -82,7 +84,7 @@ impl DifferentialReport {
         })
     }
 
-    /// The price ratios of all worlds that have one, ascending.
+    /// Returns the price ratios of all clusters that have one, ascending.
     pub fn ratios(&self) -> Vec<f64> {
         let mut ratios: Vec<f64> = self.comparisons.iter().filter_map(WorldComparison::ratio).collect();
         ratios.sort_by(f64::total_cmp);
@@ -93,13 +95,13 @@ impl DifferentialReport {
 impl fmt::Display for DifferentialReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ratios = self.ratios();
-        writeln!(f, "{} worlds, {} with comparable prices", self.comparisons.len(), ratios.len())?;
+        writeln!(f, "{} clusters, {} with comparable prices", self.comparisons.len(), ratios.len())?;
         if !ratios.is_empty() {
             let at = |percent: usize| ratios[(ratios.len() - 1) * percent / 100];
             let mean = ratios.iter().sum::<f64>() / ratios.len() as f64;
             writeln!(
                 f,
-                "Kerf's price as a part of Karpenter's median: least {:.3}, 10% {:.3}, half {:.3}, 90% {:.3}, most {:.3}, mean {mean:.3}",
+                "Kerf's price divided by Karpenter's median: min {:.3}, p10 {:.3}, p50 {:.3}, p90 {:.3}, max {:.3}, mean {mean:.3}",
                 at(0),
                 at(10),
                 at(50),
@@ -108,21 +110,21 @@ impl fmt::Display for DifferentialReport {
             )?;
         }
         for c in self.regressions() {
-            writeln!(f, "world {} ({:?}):", c.seed, c.size)?;
-            if let Some(why) = &c.failure {
-                writeln!(f, "  {why}")?;
+            writeln!(f, "cluster {} ({:?}):", c.seed, c.size)?;
+            if let Some(reason) = &c.failure {
+                writeln!(f, "  {reason}")?;
             }
             for violation in &c.violations {
                 writeln!(f, "  breaks {violation}")?;
             }
             if !c.left_out.is_empty() {
-                writeln!(f, "  leaves out {}", c.left_out.join(", "))?;
+                writeln!(f, "  leaves pods unplaced: {}", c.left_out.join(", "))?;
             }
-            if let Some(theirs) = c.karpenter_placed.filter(|_| c.places_fewer()) {
-                writeln!(f, "  places {} pods instead of {theirs}", c.placed)?;
+            if let Some(karpenter) = c.karpenter_placed.filter(|_| c.places_fewer()) {
+                writeln!(f, "  places {} pods instead of {karpenter}", c.placed)?;
             }
-            if let Some(theirs) = c.karpenter_price.filter(|_| c.is_more_expensive()) {
-                writeln!(f, "  costs {} instead of {theirs}", c.price)?;
+            if let Some(karpenter) = c.karpenter_price.filter(|_| c.is_more_expensive()) {
+                writeln!(f, "  costs {} instead of {karpenter}", c.price)?;
             }
         }
         Ok(())

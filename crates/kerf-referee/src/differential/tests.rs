@@ -1,4 +1,4 @@
-//! What a comparison reports, with answers made up for a small world.
+//! Tests of the report of a comparison, with invented plans for a small cluster.
 
 use serde_json::json;
 
@@ -11,18 +11,18 @@ fn recorded_run(nodes: usize, price_nanos: i64, unplaced: &[&str], broken: &[&st
     RecordedRun { nodes, price_nanos, unplaced: owned(unplaced), broken: owned(broken) }
 }
 
-/// A record of a small world in which a planner that places nothing can be compared.
+/// Returns records for a small cluster, with which a planner that places nothing can be compared.
 fn recorded_worlds(runs: Vec<RecordedRun>) -> RecordedWorlds {
-    let made = provisioning_cluster(0, ClusterSize::Small);
-    let pods = ClusterManifests::read(&made.manifests).map_or(0, |world| world.pending_pods().len());
-    let world = RecordedWorld { seed: 0, size: ClusterSize::Small, fingerprint: made.fingerprint(), pods, runs };
+    let generated = provisioning_cluster(0, ClusterSize::Small);
+    let pods = ClusterManifests::read(&generated.manifests).map_or(0, |cluster| cluster.pending_pods().len());
+    let world = RecordedWorld { seed: 0, size: ClusterSize::Small, fingerprint: generated.fingerprint(), pods, runs };
     RecordedWorlds { karpenter: "v1.14.1".to_owned(), worlds: vec![world] }
 }
 
-/// Places nothing, and says so of every pod.
+/// Returns a plan that places no pod and lists each as unschedulable.
 fn plan_nothing(manifests: &str, _types: &str) -> Value {
-    let pods = ClusterManifests::read(manifests).map(|world| {
-        let pending = world.pending_pods();
+    let pods = ClusterManifests::read(manifests).map(|cluster| {
+        let pending = cluster.pending_pods();
         pending.iter().map(|p| json!({"pod": pod_key(p.pod)})).collect::<Vec<_>>()
     });
     json!({"provisioning": {"unschedulable": pods.unwrap_or_default()}})
@@ -35,9 +35,9 @@ fn all_pods() -> Vec<String> {
 }
 
 #[test]
-fn as_many_pods_of_a_kind_must_be_placed_as_karpenter_always_places() {
+fn kerf_must_place_as_many_equivalent_pods_as_karpenter_always_places() {
     let all = all_pods();
-    assert_eq!(all.len(), 3, "the three of them are alike");
+    assert_eq!(all.len(), 3, "the three pods are identical");
     let recorded = recorded_worlds(vec![
         recorded_run(1, 100, &[], &[]),
         recorded_run(1, 100, &[&all[0]], &[]),
@@ -45,12 +45,12 @@ fn as_many_pods_of_a_kind_must_be_placed_as_karpenter_always_places() {
     ]);
     let report = compare_with_karpenter(&plan_nothing, &KarpenterAnswers::Recorded(&recorded));
     let comparison = &report.comparisons[0];
-    assert_eq!(comparison.left_out, all[1..], "every run places two, whichever they are");
+    assert_eq!(comparison.left_out, all[1..], "every run places two of the pods");
     assert!(comparison.places_fewer() && !report.is_clean());
 }
 
 #[test]
-fn unlawful_runs_are_no_yardstick() {
+fn runs_with_violations_are_not_compared() {
     let recorded = recorded_worlds(vec![recorded_run(1, 100, &[], &["Limits"])]);
     let report = compare_with_karpenter(&plan_nothing, &KarpenterAnswers::Recorded(&recorded));
     assert!(report.is_clean(), "{report}");
@@ -58,7 +58,7 @@ fn unlawful_runs_are_no_yardstick() {
 }
 
 #[test]
-fn prices_are_compared_with_the_median_of_runs_that_place_as_much() {
+fn prices_are_compared_with_the_median_of_runs_that_place_as_many_pods() {
     let all = all_pods();
     let none: Vec<&str> = all.iter().map(String::as_str).collect();
     let recorded = recorded_worlds(vec![
@@ -75,7 +75,7 @@ fn prices_are_compared_with_the_median_of_runs_that_place_as_much() {
 }
 
 #[test]
-fn a_stale_record_is_noticed() {
+fn a_stale_record_is_reported() {
     let mut recorded = recorded_worlds(Vec::new());
     recorded.worlds[0].fingerprint = "0".to_owned();
     let report = compare_with_karpenter(&plan_nothing, &KarpenterAnswers::Recorded(&recorded));
@@ -83,31 +83,31 @@ fn a_stale_record_is_noticed() {
 }
 
 #[test]
-fn records_survive_their_file() -> Result<(), serde_json::Error> {
+fn records_are_written_and_read_back() -> Result<(), serde_json::Error> {
     let recorded = recorded_worlds(vec![recorded_run(2, 5, &["default/x"], &["Limits"])]);
     assert_eq!(RecordedWorlds::read(&recorded.write()?)?, recorded);
     Ok(())
 }
 
-/// The record that is checked in belongs to today's generator, and the search holds against it: whatever Karpenter does
-/// lawfully on a small world, the best is no worse.
+/// The recorded file belongs to the current generator. The exhaustive search is no worse than any
+/// valid run of Karpenter on a small cluster.
 #[test]
-fn the_record_is_fresh_and_no_lawful_run_beats_the_best() -> Result<(), Box<dyn std::error::Error>> {
+fn the_record_is_current_and_no_valid_run_beats_the_optimum() -> Result<(), Box<dyn std::error::Error>> {
     let recorded = RecordedWorlds::read(include_str!("../../../kerf/tests/recorded/karpenter.json"))?;
     assert_eq!(recorded.worlds.len(), 50);
     let mut compared = 0;
-    for theirs in &recorded.worlds {
-        let made = provisioning_cluster(theirs.seed, theirs.size);
-        assert_eq!(made.fingerprint(), theirs.fingerprint, "world {}: record anew", theirs.seed);
-        if theirs.size != ClusterSize::Small {
+    for world in &recorded.worlds {
+        let generated = provisioning_cluster(world.seed, world.size);
+        assert_eq!(generated.fingerprint(), world.fingerprint, "cluster {}: record it again", world.seed);
+        if world.size != ClusterSize::Small {
             continue;
         }
-        let (read, types) = (ClusterManifests::read(&made.manifests)?, catalogue::read(&made.types)?);
-        let Some(best) = optimum(&read, &types, DomainChoice::Unrestricted, 20_000) else { continue };
-        for run in theirs.runs.iter().filter(|run| run.broken.is_empty()) {
-            let placed = theirs.pods - run.unplaced.len();
+        let (cluster, types) = (ClusterManifests::read(&generated.manifests)?, catalogue::read(&generated.types)?);
+        let Some(best) = optimum(&cluster, &types, DomainChoice::Unrestricted, 20_000) else { continue };
+        for run in world.runs.iter().filter(|run| run.broken.is_empty()) {
+            let placed = world.pods - run.unplaced.len();
             let no_worse = best.placed > placed || (best.placed == placed && best.price <= run.price());
-            assert!(no_worse, "world {}: {best:?} against {placed} pods for {}", theirs.seed, run.price());
+            assert!(no_worse, "cluster {}: {best:?} against {placed} pods for {}", world.seed, run.price());
             compared += 1;
         }
     }

@@ -1,4 +1,4 @@
-//! What nodes cost and what is saved, by the catalogue.
+//! Prices of nodes and savings of commands, according to the catalogue.
 
 use serde_json::Value;
 
@@ -9,53 +9,63 @@ use crate::manifests::{Pool, decode};
 use crate::plan::{Plan, PlanClaim, PlanCommand};
 use crate::price::Price;
 
-/// What a node costs: the first offering of its type in its zone and capacity type, in stock or not (spec 03 §5.4).
+/// Returns the price of a node: that of the first offering of its type, zone and capacity type,
+/// available or not (spec 03 §5.4). Zero if there is none.
 fn node_price(node: &Value, catalogue: &Catalogue) -> Price {
     let label = |key: &str| node["metadata"]["labels"][key].as_str().unwrap_or_default();
     let offerings = catalogue.get(label(INSTANCE_TYPE)).into_iter().flat_map(|t| &t.offerings);
-    let mut alike =
+    let mut matching_offerings =
         offerings.filter(|offering| offering.zone() == label(ZONE) && offering.capacity_type() == label(CAPACITY_TYPE));
-    alike.next().map_or(Price::ZERO, |offering| offering.price)
+    matching_offerings.next().map_or(Price::ZERO, |offering| offering.price)
 }
 
 fn total_node_price(cluster: &Value, catalogue: &Catalogue, nodes: &[String]) -> Price {
     nodes.iter().filter_map(|name| find_node(cluster, name)).map(|node| node_price(node, catalogue)).sum()
 }
 
-/// Whether the plan adds up.
+/// Checks that the plan's current and planned cost are correct.
 pub(super) fn plan_cost_violations(cluster: &Value, catalogue: &Catalogue, plan: &Plan) -> Vec<String> {
-    let ours = objects_of_kind(cluster, "Node").filter(|node| node_claim_of(cluster, node).is_some());
-    let current: Price = ours.map(|node| node_price(node, catalogue)).sum();
+    let managed_nodes = objects_of_kind(cluster, "Node").filter(|node| node_claim_of(cluster, node).is_some());
+    let current: Price = managed_nodes.map(|node| node_price(node, catalogue)).sum();
     let saved: Price = plan.disruption.commands.iter().map(|command| command.savings_per_hour).sum();
     let planned = current + plan.price() - saved;
-    let told = (plan.cost.current_per_hour, plan.cost.planned_per_hour);
+    let stated = (plan.cost.current_per_hour, plan.cost.planned_per_hour);
     let differs = |a: Price, b: Price| (a.nanos() - b.nanos()).abs() > 1;
-    let wrong = differs(told.0, current) || differs(told.1, planned);
-    wrong.then(|| format!("costs {current} and then {planned}, not {} and {}", told.0, told.1)).into_iter().collect()
+    let wrong = differs(stated.0, current) || differs(stated.1, planned);
+    wrong
+        .then(|| {
+            format!(
+                "the cluster costs {current} now and {planned} after the plan, the plan states {} and {}",
+                stated.0, stated.1
+            )
+        })
+        .into_iter()
+        .collect()
 }
 
-/// Whether a command saves what it says, and enough.
+/// Checks that a command saves what it states, and that it saves something at all.
 pub(super) fn command_cost_violations(cluster: &Value, catalogue: &Catalogue, command: &PlanCommand) -> Vec<String> {
     let before = total_node_price(cluster, catalogue, &command.nodes);
     let after: Price = command.replacements.iter().map(|claim| claim.estimate.price_per_hour).sum();
-    let mut faults = Vec::new();
+    let mut violations = Vec::new();
     if (command.savings_per_hour.nanos() - (before - after).nanos()).abs() > 1 {
-        faults.push(format!("saves {} and not {}", before - after, command.savings_per_hour));
+        violations.push(format!("saves {}, the plan states {}", before - after, command.savings_per_hour));
     }
     let decision = if command.replacements.is_empty() { "delete" } else { "replace" };
     if command.decision != decision {
-        faults.push(format!("is a {decision} and not a {}", command.decision));
+        violations.push(format!("is a {decision}, the plan states {}", command.decision));
     }
     if command.reason == "Underutilized" {
         if after >= before {
-            faults.push(format!("moves pods for nothing: {before} before, {after} afterwards"));
+            violations.push(format!("moves pods without savings: {before} before, {after} afterwards"));
         }
-        faults.extend(overpriced_launch_violations(cluster, catalogue, command, before));
+        violations.extend(overpriced_launch_violations(cluster, catalogue, command, before));
     }
-    faults
+    violations
 }
 
-/// However the replacements are launched, they must cost less than the nodes; a launch takes spot before on-demand.
+/// Checks that the replacements cost less than the nodes, whichever of their launches happens. A
+/// launch uses spot before on-demand.
 fn overpriced_launch_violations(
     cluster: &Value,
     catalogue: &Catalogue,
@@ -65,26 +75,27 @@ fn overpriced_launch_violations(
     let is_spot =
         |name: &String| find_node(cluster, name).is_some_and(|n| n["metadata"]["labels"][CAPACITY_TYPE] == "spot");
     let all_spot = command.nodes.iter().all(is_spot);
-    let mut faults = Vec::new();
-    let mut worst_total = Price::ZERO;
+    let mut violations = Vec::new();
+    let mut max_total = Price::ZERO;
     for claim in &command.replacements {
         let Some(pool) = decode_pool(cluster, &claim.node_pool) else { continue };
         let possible = possible_launches(&pool, &claim.requirements, &claim.instance_types, catalogue);
         if all_spot && possible.iter().any(|launch| launch.offering.capacity_type() == "spot") {
-            faults.push("replaces spot by spot, which nobody has allowed".to_owned());
+            violations.push("replaces spot by spot, which the feature gate does not allow".to_owned());
         }
-        worst_total = worst_total + max_launch_price(claim, &possible, catalogue);
+        max_total = max_total + max_launch_price(claim, &possible, catalogue);
     }
-    if worst_total >= before {
-        faults.push(format!("may come to cost {worst_total} instead of {before}"));
+    if max_total >= before {
+        violations.push(format!("may cost up to {max_total} instead of {before}"));
     }
-    faults
+    violations
 }
 
-/// The most that a claim may come to cost: of each listed type the dearest offering of the kind that is taken first.
+/// Returns the greatest price that a claim may have: of each listed type, the most expensive launch
+/// of the capacity type that is used first.
 fn max_launch_price(claim: &PlanClaim, possible: &[PossibleLaunch<'_>], catalogue: &Catalogue) -> Price {
     let types = claim.instance_types.iter().filter_map(|name| catalogue.get(name));
-    let worst_of = |instance_type: &InstanceType| {
+    let max_price_of = |instance_type: &InstanceType| {
         ["reserved", "spot", "on-demand"].into_iter().find_map(|kind| {
             let of_kind = possible.iter().filter(|launch| {
                 launch.instance_type.name == instance_type.name && launch.offering.capacity_type() == kind
@@ -92,7 +103,7 @@ fn max_launch_price(claim: &PlanClaim, possible: &[PossibleLaunch<'_>], catalogu
             of_kind.map(PossibleLaunch::price).max()
         })
     };
-    types.filter_map(worst_of).max().unwrap_or(Price::ZERO)
+    types.filter_map(max_price_of).max().unwrap_or(Price::ZERO)
 }
 
 fn decode_pool(cluster: &Value, wanted: &str) -> Option<Pool> {

@@ -1,4 +1,4 @@
-//! Which nodes may go: what nodes, pods, pools and budgets say (spec 03 §2, §5, §6).
+//! Rules on which nodes may be removed, from nodes, pods, pools and budgets (spec 03 §2, §5, §6).
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ use crate::taints::tolerates;
 
 const DO_NOT_DISRUPT: &str = "karpenter.sh/do-not-disrupt";
 
-/// The objects of a kind.
+/// Returns the items of a List that have this kind, in the order of the List.
 pub(super) fn objects_of_kind<'c>(cluster: &'c Value, kind: &'c str) -> impl Iterator<Item = &'c Value> {
     cluster["items"].as_array().into_iter().flatten().filter(move |object| object["kind"] == kind)
 }
@@ -27,25 +27,25 @@ pub(super) fn object_name(object: &Value) -> &str {
     object["metadata"]["name"].as_str().unwrap_or_default()
 }
 
-pub(super) fn find_node<'c>(cluster: &'c Value, wanted: &str) -> Option<&'c Value> {
-    objects_of_kind(cluster, "Node").find(|node| object_name(node) == wanted)
+pub(super) fn find_node<'c>(cluster: &'c Value, node_name: &str) -> Option<&'c Value> {
+    objects_of_kind(cluster, "Node").find(|node| object_name(node) == node_name)
 }
 
-/// The NodeClaim of a node.
+/// Returns the NodeClaim of a node, by provider ID.
 pub(super) fn node_claim_of<'c>(cluster: &'c Value, node: &Value) -> Option<&'c Value> {
-    let machine = node["spec"]["providerID"].as_str().filter(|id| !id.is_empty())?;
-    objects_of_kind(cluster, "NodeClaim").find(|claim| claim["status"]["providerID"] == machine)
+    let provider_id = node["spec"]["providerID"].as_str().filter(|id| !id.is_empty())?;
+    objects_of_kind(cluster, "NodeClaim").find(|claim| claim["status"]["providerID"] == provider_id)
 }
 
-/// The pool of a node that is ours.
-pub(super) fn pool_name_of(cluster: &Value, wanted: &str) -> Option<String> {
-    let node = find_node(cluster, wanted)?;
+/// Returns the pool of a node that has a NodeClaim.
+pub(super) fn pool_name_of(cluster: &Value, node_name: &str) -> Option<String> {
+    let node = find_node(cluster, node_name)?;
     node_claim_of(cluster, node)?;
     node["metadata"]["labels"]["karpenter.sh/nodepool"].as_str().map(str::to_owned)
 }
 
-fn find_pool<'c>(cluster: &'c Value, wanted: &str) -> Option<&'c Value> {
-    objects_of_kind(cluster, "NodePool").find(|pool| object_name(pool) == wanted)
+fn find_pool<'c>(cluster: &'c Value, pool_name: &str) -> Option<&'c Value> {
+    objects_of_kind(cluster, "NodePool").find(|pool| object_name(pool) == pool_name)
 }
 
 fn find_condition<'c>(object: &'c Value, kind: &str) -> Option<&'c Value> {
@@ -60,13 +60,13 @@ fn parse_timestamp(value: &Value) -> Option<Timestamp> {
     value.as_str()?.parse().ok()
 }
 
-/// The pods that are bound to a node.
+/// Returns the pods that are bound to a node.
 fn pods_on_node(cluster: &Value, node: &str) -> Result<Vec<Pod>, String> {
     let bound = objects_of_kind(cluster, "Pod").filter(|pod| pod["spec"]["nodeName"] == node);
     bound.map(|pod| decode(pod).map_err(|error| error.to_string())).collect()
 }
 
-/// Whether the pod has to run somewhere else when its node goes.
+/// Returns true if the pod must run on another node once its node is removed.
 fn is_reschedulable(pod: &Pod) -> bool {
     let active = !is_terminal(pod) && !is_terminating(pod);
     (active || (is_terminating(pod) && is_owned_by_kind(pod, "apps/v1", "StatefulSet")))
@@ -74,8 +74,9 @@ fn is_reschedulable(pod: &Pod) -> bool {
         && !is_owned_by_kind(pod, "v1", "Node")
 }
 
-/// Whether a simulation looks for a place for the pod (spec 03 §5.3): not if nobody can say when it will move, because of its annotation, a
-/// disruption budget that never allows an eviction, or several budgets.
+/// Returns true if a simulation must find a target for the pod (spec 03 §5.3). It need not if the
+/// time of the pod's eviction is unknown, because of its annotation, a PodDisruptionBudget that
+/// never allows an eviction, or several budgets.
 fn is_currently_reschedulable(cluster: &Value, pod: &Pod, at: Timestamp) -> Result<bool, String> {
     if has_active_do_not_disrupt(pod, at) {
         return Ok(false);
@@ -95,7 +96,8 @@ fn is_currently_reschedulable(cluster: &Value, pod: &Pod, at: Timestamp) -> Resu
     Ok(!is_evictable(pod, at) || !(budgets.len() > 1 || budgets.iter().any(never)))
 }
 
-/// The pods that wait for nobody knows how long when these nodes drift away, because their drain has an end; sorted.
+/// Returns the pods of these nodes for which a simulation need not find a target, sorted. Drift may
+/// remove their nodes nevertheless if the drain ends by `terminationGracePeriod`.
 pub(super) fn pods_not_reschedulable_now(
     cluster: &Value,
     nodes: &[String],
@@ -113,7 +115,7 @@ pub(super) fn pods_not_reschedulable_now(
     Ok(all)
 }
 
-/// The pods that have to move when these nodes go, sorted.
+/// Returns the pods that must move when these nodes are removed, sorted.
 pub(super) fn reschedulable_pods(cluster: &Value, nodes: &[String]) -> Result<Vec<String>, String> {
     let mut all = Vec::new();
     for node in nodes {
@@ -123,7 +125,7 @@ pub(super) fn reschedulable_pods(cluster: &Value, nodes: &[String]) -> Result<Ve
     Ok(all)
 }
 
-/// Whether the pod's annotation keeps its node (spec 03 §5.5).
+/// Returns true if the pod's do-not-disrupt annotation protects its node now (spec 03 §5.5).
 fn has_active_do_not_disrupt(pod: &Pod, at: Timestamp) -> bool {
     let value = pod.metadata.annotations.as_ref().and_then(|annotations| annotations.get(DO_NOT_DISRUPT));
     let Some(value) = value else { return false };
@@ -135,7 +137,8 @@ fn has_active_do_not_disrupt(pod: &Pod, at: Timestamp) -> bool {
     started.is_none_or(|started| at < length.after(started.0))
 }
 
-/// Why the pod's disruption budgets keep it (spec 03 §5.3).
+/// Returns the reason why PodDisruptionBudgets forbid the pod's eviction, or `None` if they allow
+/// it (spec 03 §5.3).
 fn eviction_budget_violation(cluster: &Value, pod: &Pod, at: Timestamp) -> Result<Option<String>, String> {
     if !is_evictable(pod, at) {
         return Ok(None);
@@ -145,13 +148,13 @@ fn eviction_budget_violation(cluster: &Value, pod: &Pod, at: Timestamp) -> Resul
         [budget] => {
             let allowed = budget.status.as_ref().and_then(|status| status.disruptions_allowed).unwrap_or(0);
             (allowed == 0 && !allows_unready_eviction(budget, pod))
-                .then(|| format!("the budget of {} allows no eviction", pod_key(pod)))
+                .then(|| format!("the PodDisruptionBudget of {} allows no eviction", pod_key(pod)))
         }
-        [_, _, ..] => Some(format!("{} has several budgets", pod_key(pod))),
+        [_, _, ..] => Some(format!("several PodDisruptionBudgets select {}", pod_key(pod))),
     })
 }
 
-/// Whether anybody would try to evict the pod.
+/// Returns true if the termination controller would evict the pod.
 fn is_evictable(pod: &Pod, at: Timestamp) -> bool {
     let disrupted =
         Taint { key: "karpenter.sh/disrupted".to_owned(), effect: "NoSchedule".to_owned(), ..Taint::default() };
@@ -162,94 +165,95 @@ fn is_evictable(pod: &Pod, at: Timestamp) -> bool {
         && !has_active_do_not_disrupt(pod, at)
 }
 
-/// The disruption budgets that are about the pod.
+/// Returns the PodDisruptionBudgets that select the pod.
 fn pod_disruption_budgets(cluster: &Value, pod: &Pod) -> Result<Vec<PodDisruptionBudget>, String> {
     let all: Vec<PodDisruptionBudget> = objects_of_kind(cluster, "PodDisruptionBudget")
         .map(|budget| decode(budget).map_err(|error| error.to_string()))
         .collect::<Result<_, _>>()?;
-    let home = pod.metadata.namespace.as_deref().unwrap_or("default");
-    let about = |budget: &PodDisruptionBudget| {
-        budget.metadata.namespace.as_deref().unwrap_or("default") == home
+    let pod_namespace = pod.metadata.namespace.as_deref().unwrap_or("default");
+    let selects_pod = |budget: &PodDisruptionBudget| {
+        budget.metadata.namespace.as_deref().unwrap_or("default") == pod_namespace
             && selects(budget.spec.as_ref().and_then(|spec| spec.selector.as_ref()), pod_labels(pod))
     };
-    Ok(all.into_iter().filter(about).collect())
+    Ok(all.into_iter().filter(selects_pod).collect())
 }
 
-/// Whether the budget does not protect the pod because it is not ready.
+/// Returns true if the budget does not protect the pod because it is not ready.
 fn allows_unready_eviction(budget: &PodDisruptionBudget, pod: &Pod) -> bool {
     let policy = budget.spec.as_ref().and_then(|spec| spec.unhealthy_pod_eviction_policy.as_deref());
     let mut conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
     policy == Some("AlwaysAllow") && conditions.any(|c| c.type_ == "Ready" && c.status == "False")
 }
 
-/// What is wrong with taking the command's nodes away.
+/// Returns the reasons why the command's nodes may not be removed.
 pub(super) fn node_violations(cluster: &Value, command: &PlanCommand, at: Timestamp) -> Result<Vec<String>, String> {
-    let mut faults = Vec::new();
-    for wanted in &command.nodes {
-        let Some(node) = find_node(cluster, wanted) else {
-            faults.push(format!("there is no node {wanted}"));
+    let mut violations = Vec::new();
+    for node_name in &command.nodes {
+        let Some(node) = find_node(cluster, node_name) else {
+            violations.push(format!("node {node_name} does not exist"));
             continue;
         };
         let Some(claim) = node_claim_of(cluster, node) else {
-            faults.push(format!("{wanted} is not ours"));
+            violations.push(format!("{node_name} is not a managed node"));
             continue;
         };
         let labels = &node["metadata"]["labels"];
         let Some(pool) = find_pool(cluster, labels["karpenter.sh/nodepool"].as_str().unwrap_or_default()) else {
-            faults.push(format!("{wanted} has no pool"));
+            violations.push(format!("{node_name} has no NodePool"));
             continue;
         };
         if labels["karpenter.sh/initialized"] != "true" {
-            faults.push(format!("{wanted} is not initialized"));
+            violations.push(format!("{node_name} is not initialized"));
         }
         if !claim["metadata"]["deletionTimestamp"].is_null() {
-            faults.push(format!("{wanted} is on its way out already"));
+            violations.push(format!("{node_name} is already being deleted"));
         }
         if node["metadata"]["annotations"][DO_NOT_DISRUPT] == "true" {
-            faults.push(format!("{wanted} must be left alone"));
+            violations.push(format!("{node_name} has the annotation do-not-disrupt"));
         }
         let drain_ends = !claim["spec"]["terminationGracePeriod"].is_null();
         if !(command.reason == "Drifted" && drain_ends) {
-            for pod in pods_on_node(cluster, wanted)? {
+            for pod in pods_on_node(cluster, node_name)? {
                 let active = !is_terminal(&pod) && !is_terminating(&pod);
                 if active && has_active_do_not_disrupt(&pod, at) {
-                    faults.push(format!("{} must be left alone", pod_key(&pod)));
+                    violations.push(format!("{} has the annotation do-not-disrupt", pod_key(&pod)));
                 }
-                faults.extend(eviction_budget_violation(cluster, &pod, at)?);
+                violations.extend(eviction_budget_violation(cluster, &pod, at)?);
             }
         }
-        faults.extend(reason_violation(cluster, command, wanted, claim, pool, at)?);
+        violations.extend(reason_violation(cluster, command, node_name, claim, pool, at)?);
     }
-    Ok(faults)
+    Ok(violations)
 }
 
-/// Whether the reason is true, and the pool's policy goes with it.
+/// Checks that the command's reason is true for the node and that the pool's policy allows it.
 fn reason_violation(
     cluster: &Value,
     command: &PlanCommand,
-    wanted: &str,
+    node_name: &str,
     claim: &Value,
     pool: &Value,
     at: Timestamp,
 ) -> Result<Option<String>, String> {
     let disruption = &pool["spec"]["disruption"];
-    let fault = match command.reason.as_str() {
-        "Drifted" => (!has_drifted(claim, pool)).then(|| format!("{wanted} has not drifted")),
+    let violation = match command.reason.as_str() {
+        "Drifted" => (!has_drifted(claim, pool)).then(|| format!("{node_name} has not drifted")),
         "Empty" => {
-            let empty = reschedulable_pods(cluster, &[wanted.to_owned()])?.is_empty();
-            (!empty).then(|| format!("{wanted} is not empty"))
+            let empty = reschedulable_pods(cluster, &[node_name.to_owned()])?.is_empty();
+            (!empty).then(|| format!("{node_name} is not empty"))
         }
         "Underutilized" => {
             let only_empty = disruption["consolidationPolicy"] == "WhenEmpty";
-            only_empty.then(|| format!("{wanted} may only go when it is empty"))
+            only_empty.then(|| format!("{node_name} may only be removed when it is empty"))
         }
-        other => Some(format!("there is no reason {other}")),
+        other => Some(format!("unknown reason {other}")),
     };
-    let unrested = command.reason != "Drifted" && !is_consolidatable(claim, pool, at);
-    Ok(fault.or_else(|| unrested.then(|| format!("{wanted} has not rested"))))
+    let not_consolidatable = command.reason != "Drifted" && !is_consolidatable(claim, pool, at);
+    Ok(violation.or_else(|| not_consolidatable.then(|| format!("{node_name} is still in consolidateAfter"))))
 }
 
-/// Requirement drift (spec 03 §2.1); clusters here drift in no other way.
+/// Returns true if the claim's labels no longer satisfy the pool's requirements (spec 03 §2.1). The
+/// generated clusters have no other kind of drift.
 fn has_drifted(claim: &Value, pool: &Value) -> bool {
     let requirements = pool["spec"]["template"]["spec"]["requirements"].as_array();
     requirements.into_iter().flatten().any(|requirement| {
@@ -260,7 +264,7 @@ fn has_drifted(claim: &Value, pool: &Value) -> bool {
     })
 }
 
-/// Whether pods came or went long enough ago (spec 03 §2.2).
+/// Returns true if the last pod event is longer ago than `consolidateAfter` (spec 03 §2.2).
 fn is_consolidatable(claim: &Value, pool: &Value, at: Timestamp) -> bool {
     let after = pool["spec"]["disruption"]["consolidateAfter"].as_str().unwrap_or("0s");
     if after == "Never" || !is_condition_true(claim, "Initialized") {
@@ -277,71 +281,73 @@ fn is_in_consolidate_after(claim: &Value, pool: &Value, at: Timestamp) -> bool {
     after.nanos() > 0 && since.is_some_and(|since| at < after.after(since))
 }
 
-/// What is wrong with the nodes that take pods in: they must be up, and for consolidation they must have rested (spec 03 §7).
+/// Checks the nodes that receive pods: they must be initialized, and for consolidation their
+/// `consolidateAfter` must have passed (spec 03 §7).
 pub(super) fn target_violations(cluster: &Value, command: &PlanCommand, at: Timestamp) -> Result<Vec<String>, String> {
     let moved = reschedulable_pods(cluster, &command.nodes)?;
-    let mut faults = Vec::new();
+    let mut violations = Vec::new();
     for placement in command.existing_nodes.iter().filter(|p| p.pods.iter().any(|pod| moved.contains(pod))) {
         let Some(node) = find_node(cluster, &placement.node) else {
-            faults.push(format!("there is no node {} to go to", placement.node));
+            violations.push(format!("pods move to node {}, which does not exist", placement.node));
             continue;
         };
         if command.nodes.contains(&placement.node) {
-            faults.push(format!("pods would go to {}, which goes", placement.node));
+            violations.push(format!("pods move to {}, which the command removes", placement.node));
         }
         let Some(claim) = node_claim_of(cluster, node) else { continue };
         if node["metadata"]["labels"]["karpenter.sh/initialized"] != "true" {
-            faults.push(format!("pods would go to {}, which is not up", placement.node));
+            violations.push(format!("pods move to {}, which is not initialized", placement.node));
         }
         let pool =
             node["metadata"]["labels"]["karpenter.sh/nodepool"].as_str().and_then(|name| find_pool(cluster, name));
         if command.reason == "Underutilized" && pool.is_some_and(|pool| is_in_consolidate_after(claim, pool, at)) {
-            faults.push(format!("pods would go to {}, which has not rested", placement.node));
+            violations.push(format!("pods move to {}, which is still in consolidateAfter", placement.node));
         }
     }
-    Ok(faults)
+    Ok(violations)
 }
 
-/// What the budgets of pools leave, before any command.
+/// Number of nodes that the budgets of each pool allow to remove, before any command.
 pub(super) struct RemainingBudgets {
     remaining_by_reason: BTreeMap<(String, String), i64>,
 }
 
 impl RemainingBudgets {
     pub(super) fn of(cluster: &Value, at: Timestamp) -> Result<Self, String> {
-        let mut left = BTreeMap::new();
+        let mut remaining_by_reason = BTreeMap::new();
         for pool in objects_of_kind(cluster, "NodePool") {
-            let ours = objects_of_kind(cluster, "Node").filter_map(|node| {
+            let pool_nodes = objects_of_kind(cluster, "Node").filter_map(|node| {
                 let labels = &node["metadata"]["labels"];
                 let counts = labels["karpenter.sh/nodepool"] == object_name(pool)
                     && labels["karpenter.sh/initialized"] == "true";
                 node_claim_of(cluster, node).filter(|_| counts).map(|claim| (node, claim))
             });
-            let ours: Vec<(&Value, &Value)> = ours.collect();
-            let going = |(node, claim): &&(&Value, &Value)| {
+            let pool_nodes: Vec<(&Value, &Value)> = pool_nodes.collect();
+            let is_disrupting = |(node, claim): &&(&Value, &Value)| {
                 !is_condition_true(node, "Ready") || !claim["metadata"]["deletionTimestamp"].is_null()
             };
-            let disrupting = ours.iter().filter(going).count() as i64;
+            let disrupting = pool_nodes.iter().filter(is_disrupting).count() as i64;
             for reason in ["Empty", "Drifted", "Underutilized"] {
-                let allowed = allowed_disruptions(pool, reason, ours.len() as i64, at)?;
-                left.insert((object_name(pool).to_owned(), reason.to_owned()), (allowed - disrupting).max(0));
+                let allowed = allowed_disruptions(pool, reason, pool_nodes.len() as i64, at)?;
+                remaining_by_reason
+                    .insert((object_name(pool).to_owned(), reason.to_owned()), (allowed - disrupting).max(0));
             }
         }
-        Ok(Self { remaining_by_reason: left })
+        Ok(Self { remaining_by_reason })
     }
 
-    /// How many nodes of the pool may go for the reason.
+    /// Returns the number of nodes of the pool that may be removed for the reason.
     pub(super) fn remaining(&self, pool: &str, reason: &str) -> i64 {
         self.remaining_by_reason.get(&(pool.to_owned(), reason.to_owned())).copied().unwrap_or(0)
     }
 }
 
-/// Spec 03 §6.3.
+/// Returns the number of nodes that the pool's active budgets allow for the reason (spec 03 §6.3).
 fn allowed_disruptions(pool: &Value, reason: &str, nodes: i64, at: Timestamp) -> Result<i64, String> {
     let tenth = serde_json::json!([{"nodes": "10%"}]);
     let written = &pool["spec"]["disruption"]["budgets"];
     let budgets = if written.is_null() { &tenth } else { written };
-    let mut least = i64::MAX / 2;
+    let mut minimum = i64::MAX / 2;
     for budget in budgets.as_array().into_iter().flatten() {
         let applies = budget["reasons"].as_array().is_none_or(|reasons| reasons.iter().any(|other| other == reason));
         let text = |key: &str| budget[key].as_str();
@@ -359,8 +365,8 @@ fn allowed_disruptions(pool: &Value, reason: &str, nodes: i64, at: Timestamp) ->
             None => written.parse::<i64>(),
         };
         if applies && active {
-            least = least.min(number.map_err(|error| error.to_string())?);
+            minimum = minimum.min(number.map_err(|error| error.to_string())?);
         }
     }
-    Ok(least)
+    Ok(minimum)
 }

@@ -1,7 +1,8 @@
-//! Pod affinity and anti-affinity, with the anti-affinity of the pods that are already there.
+//! Pod affinity and anti-affinity, including the anti-affinity terms of existing pods.
 //!
-//! A node is in a term's domain when it has the term's topology key with the domain's value. Affinity asks for a pod in the
-//! node's domain that *all* affinity terms select; a pod that selects itself may be the first of its kind anywhere.
+//! A node is in a term's domain if it has the term's topology key with the domain's value. Affinity
+//! requires a pod in the node's domain that *all* affinity terms select. If no domain has such a
+//! pod, a pod that selects itself may be placed in any domain.
 
 use std::collections::BTreeSet;
 
@@ -14,28 +15,29 @@ use crate::selectors::{Labels, node_labels};
 /// A topology key and one of its values.
 type TopologyDomain = (String, String);
 
-/// What the cluster means for one pod.
+/// Affinity and anti-affinity domains of the cluster for one pod.
 #[derive(Debug)]
 pub(super) struct PodAffinityFilter<'a> {
     /// Topology keys of the affinity terms.
     affinity_keys: Vec<&'a str>,
     /// Domains with a pod that all affinity terms select.
     affinity_domains: BTreeSet<TopologyDomain>,
-    /// Domains with a pod that an anti-affinity term selects.
+    /// Domains with a pod that one of the anti-affinity terms selects.
     anti_affinity_domains: BTreeSet<TopologyDomain>,
     /// Domains with a pod that has an anti-affinity term which selects this pod.
     existing_anti_affinity_domains: BTreeSet<TopologyDomain>,
-    /// Whether all affinity terms select the pod itself.
+    /// True if all affinity terms select the pod itself.
     selects_itself: bool,
 }
 
 impl<'a> PodAffinityFilter<'a> {
     pub(super) fn new(pod: &'a Pod, cluster: &ClusterView<'_>) -> Self {
-        let near = affinity_terms(pod);
-        let away = anti_affinity_terms(pod);
-        let all_select = |other: &Pod| near.iter().all(|term| term_selects(term, pod, other, &cluster.namespaces));
+        let required_affinity = affinity_terms(pod);
+        let required_anti_affinity = anti_affinity_terms(pod);
+        let all_select =
+            |other: &Pod| required_affinity.iter().all(|term| term_selects(term, pod, other, &cluster.namespaces));
         let mut state = Self {
-            affinity_keys: near.iter().map(|term| term.topology_key.as_str()).collect(),
+            affinity_keys: required_affinity.iter().map(|term| term.topology_key.as_str()).collect(),
             affinity_domains: BTreeSet::new(),
             anti_affinity_domains: BTreeSet::new(),
             existing_anti_affinity_domains: BTreeSet::new(),
@@ -44,16 +46,22 @@ impl<'a> PodAffinityFilter<'a> {
         for node in &cluster.nodes {
             let labels = node_labels(node.node);
             for other in node.live_pods() {
-                if !near.is_empty() && all_select(other) {
-                    state.affinity_domains.extend(near.iter().filter_map(|term| domain(&term.topology_key, labels)));
+                if !required_affinity.is_empty() && all_select(other) {
+                    state
+                        .affinity_domains
+                        .extend(required_affinity.iter().filter_map(|term| domain(&term.topology_key, labels)));
                 }
-                let unwanted = away.iter().filter(|term| term_selects(term, pod, other, &cluster.namespaces));
-                state.anti_affinity_domains.extend(unwanted.filter_map(|term| domain(&term.topology_key, labels)));
-                let theirs = anti_affinity_terms(other).iter();
-                let unwelcome = theirs.filter(|term| term_selects(term, other, pod, &cluster.namespaces));
+                let selecting_terms =
+                    required_anti_affinity.iter().filter(|term| term_selects(term, pod, other, &cluster.namespaces));
+                state
+                    .anti_affinity_domains
+                    .extend(selecting_terms.filter_map(|term| domain(&term.topology_key, labels)));
+                let other_terms = anti_affinity_terms(other).iter();
+                let other_selecting_terms =
+                    other_terms.filter(|term| term_selects(term, other, pod, &cluster.namespaces));
                 state
                     .existing_anti_affinity_domains
-                    .extend(unwelcome.filter_map(|term| domain(&term.topology_key, labels)));
+                    .extend(other_selecting_terms.filter_map(|term| domain(&term.topology_key, labels)));
             }
         }
         state
@@ -61,13 +69,13 @@ impl<'a> PodAffinityFilter<'a> {
 
     pub(super) fn reason(&self, node: &NodeView<'_>) -> Option<FilterReason> {
         let labels = node_labels(node.node);
-        let here =
+        let in_domain =
             |domains: &BTreeSet<TopologyDomain>| domains.iter().any(|(key, value)| labels.get(key) == Some(value));
         if !self.satisfies_affinity(labels) {
             Some(FilterReason::PodAffinity)
-        } else if here(&self.anti_affinity_domains) {
+        } else if in_domain(&self.anti_affinity_domains) {
             Some(FilterReason::PodAntiAffinity)
-        } else if here(&self.existing_anti_affinity_domains) {
+        } else if in_domain(&self.existing_anti_affinity_domains) {
             Some(FilterReason::ExistingAntiAffinity)
         } else {
             None
@@ -76,7 +84,7 @@ impl<'a> PodAffinityFilter<'a> {
 
     fn satisfies_affinity(&self, labels: &Labels) -> bool {
         let domains: Option<Vec<TopologyDomain>> = self.affinity_keys.iter().map(|key| domain(key, labels)).collect();
-        // A node that lacks a key is in no domain, so no pod is near there.
+        // A node without one of the keys is in no domain, so no affinity term can match.
         let Some(domains) = domains else { return false };
         domains.iter().all(|domain| self.affinity_domains.contains(domain))
             || (self.affinity_domains.is_empty() && self.selects_itself)

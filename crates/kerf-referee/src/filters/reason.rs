@@ -1,4 +1,4 @@
-//! Why a node is refused, in kube-scheduler's words.
+//! Reasons why a node is rejected, with kube-scheduler's texts.
 
 use std::fmt;
 
@@ -6,120 +6,120 @@ use kerf_api::quantity::Quantity;
 
 use crate::ports::HostPort;
 
-/// The filter plug-ins, in the order in which kube-scheduler asks them.
+/// The filter plug-ins, in the order in which kube-scheduler runs them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum FilterPlugin {
-    /// Cordoned nodes.
+    /// Rejects cordoned nodes.
     NodeUnschedulable,
-    /// Taints.
+    /// Rejects nodes with untolerated taints.
     TaintToleration,
-    /// Node selector and node affinity.
+    /// Checks node selector and node affinity.
     NodeAffinity,
-    /// Host ports.
+    /// Checks host ports.
     NodePorts,
-    /// Requests against allocatable.
+    /// Checks requests against allocatable resources.
     NodeResourcesFit,
-    /// Attachable volumes.
+    /// Checks the limits of attachable volumes.
     NodeVolumeLimits,
-    /// Node affinity of volumes, topologies of classes.
+    /// Checks the node affinity of volumes and the topologies of storage classes.
     VolumeBinding,
-    /// Zone labels of volumes.
+    /// Checks the zone labels of volumes.
     VolumeZone,
-    /// Spread constraints.
+    /// Checks topology spread constraints.
     PodTopologySpread,
-    /// Pod affinity and anti-affinity.
+    /// Checks pod affinity and anti-affinity.
     InterPodAffinity,
 }
 
-/// One reason why a pod may not be bound to a node. Prints as in kube-scheduler's events.
+/// A reason why a pod may not be bound to a node. Prints the text of kube-scheduler's events.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FilterReason {
     /// The node is cordoned.
     Unschedulable,
-    /// A taint that the pod does not tolerate.
+    /// The pod does not tolerate a taint of the node.
     UntoleratedTaint {
-        /// The taint's key.
+        /// Key of the taint.
         key: String,
-        /// The taint's value.
+        /// Value of the taint.
         value: String,
     },
-    /// The node is not one that the pod asks for.
+    /// The node does not match the pod's node selector or node affinity.
     NodeAffinity,
-    /// A host port is taken.
+    /// Another pod on the node uses a host port of the pod.
     NodePorts {
-        /// The port that the pod wants.
+        /// Port that the pod needs.
         wanted: HostPort,
     },
-    /// The node has as many pods as it takes.
+    /// The node has reached its limit of pods.
     TooManyPods,
-    /// The node lacks a resource.
+    /// The node has too little of a resource.
     Insufficient {
-        /// Its name.
+        /// Name of the resource.
         resource: String,
-        /// What the pod asks for.
+        /// Request of the pod.
         requested: Quantity,
-        /// What the pods there ask for.
+        /// Requests of the pods on the node.
         used: Quantity,
-        /// What the node can allocate.
+        /// Allocatable amount of the node.
         allocatable: Quantity,
     },
-    /// A driver would have more volumes on the node than it can attach.
+    /// The node would have more volumes of a driver than the driver can attach.
     VolumeLimit {
-        /// The CSI driver.
+        /// Name of the CSI driver.
         driver: String,
-        /// How many volumes it would have.
+        /// Number of volumes with the pod's volumes.
         count: usize,
-        /// How many it can have.
+        /// Number of volumes that the driver can attach.
         limit: usize,
     },
-    /// A claim does not exist.
+    /// A volume claim does not exist.
     ClaimMissing {
-        /// Its name.
+        /// Name of the claim.
         claim: String,
     },
-    /// A claim is being deleted.
+    /// A volume claim is being deleted.
     ClaimDeleting {
-        /// Its name.
+        /// Name of the claim.
         claim: String,
     },
     /// A claim is bound to a volume that does not exist.
     VolumeMissing,
-    /// A claim must be bound before its pod is placed.
+    /// A claim with immediate binding is not bound yet.
     UnboundImmediate,
     /// A volume cannot be used on the node.
     VolumeNodeAffinity,
-    /// A class cannot make a volume for the node.
+    /// A storage class cannot provision a volume for the node.
     VolumeBinding,
-    /// A volume's zone label is not the node's.
+    /// A volume's zone label differs from the node's.
     VolumeZone,
-    /// The node lacks a topology key of a spread constraint.
+    /// The node lacks the topology key of a spread constraint.
     SpreadLabelMissing {
-        /// The key.
+        /// The missing label key.
         key: String,
     },
-    /// The pod would make its domain too full.
+    /// The pod would make the skew of a spread constraint too great.
     TopologySpread {
-        /// The topology key.
+        /// Topology key of the constraint.
         key: String,
-        /// The node's domain.
+        /// Domain of the node.
         domain: String,
-        /// Matching pods there, the new one included if it matches.
+        /// Matching pods in the domain, including the new pod if it matches.
         count: i64,
-        /// Matching pods in the emptiest domain.
+        /// Matching pods in the domain with the fewest.
         minimum: i64,
-        /// How far the two may be apart.
+        /// Greatest allowed difference between `count` and `minimum`.
         max_skew: i64,
     },
-    /// No pod that this one must be near is in the node's domain.
+    /// The node's domain has no pod that the affinity terms select.
     PodAffinity,
-    /// A pod that this one must be away from is in the node's domain.
+    /// The node's domain has a pod that an anti-affinity term selects.
     PodAntiAffinity,
-    /// A pod in the node's domain must be away from this one.
+    /// The node's domain has a pod with an anti-affinity term that selects this pod.
     ExistingAntiAffinity,
 }
 
 impl FilterReason {
-    /// The plug-in that says so.
+    /// Returns the plug-in that reports this reason.
     pub fn plugin(&self) -> FilterPlugin {
         match self {
             Self::Unschedulable => FilterPlugin::NodeUnschedulable,

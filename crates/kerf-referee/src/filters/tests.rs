@@ -1,4 +1,4 @@
-//! Each filter says what kube-scheduler says, in its words.
+//! Tests of each filter with kube-scheduler's texts.
 
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use k8s_openapi::api::storage::v1::StorageClass;
@@ -17,14 +17,14 @@ fn cluster_view<'a>(nodes: &[NodeView<'a>]) -> ClusterView<'a> {
     ClusterView { nodes: nodes.to_vec(), ..ClusterView::default() }
 }
 
-/// What the scheduler says about each node: `ok`, or the reasons.
+/// Returns for each node `ok` or the scheduler's reasons.
 fn filter_messages<'a>(pod: &'a Pod, cluster: &ClusterView<'a>) -> Vec<String> {
     let filters = Filters::new(pod, cluster);
-    let told = |node: &NodeView<'a>| {
+    let message = |node: &NodeView<'a>| {
         let reasons: Vec<String> = filters.reasons(node).iter().map(ToString::to_string).collect();
         if reasons.is_empty() { "ok".to_owned() } else { reasons.join("; ") }
     };
-    cluster.nodes.iter().map(told).collect()
+    cluster.nodes.iter().map(message).collect()
 }
 
 fn pod_requesting(name: &str, requests: Value) -> Pod {
@@ -54,7 +54,7 @@ fn resources_are_summed_over_all_pods_that_still_run() {
 }
 
 #[test]
-fn a_node_takes_only_so_many_pods() {
+fn a_node_has_a_limit_of_pods() {
     let pods: Vec<Pod> = (0..10).map(|i| pod(&format!("p{i}"), json!({}), json!({}))).collect();
     let node = node("n", json!({}));
     let cluster = cluster_view(&[node_view(&node, &pods.iter().collect::<Vec<_>>())]);
@@ -76,14 +76,14 @@ fn cordons_taints_and_selectors() {
     );
     let tolerant = pod("p", json!({}), json!({"tolerations": [{"operator": "Exists"}]}));
     assert_eq!(filter_messages(&tolerant, &cluster), ["ok", "ok", "ok"]);
-    let picky = pod("p", json!({}), json!({"nodeSelector": {"disk": "fast"}}));
-    assert_eq!(filter_messages(&picky, &cluster)[2], "node(s) didn't match Pod's node affinity/selector");
-    let first = Filters::new(&picky, &cluster).reported_reasons(&cluster.nodes[0]);
+    let selective = pod("p", json!({}), json!({"nodeSelector": {"disk": "fast"}}));
+    assert_eq!(filter_messages(&selective, &cluster)[2], "node(s) didn't match Pod's node affinity/selector");
+    let first = Filters::new(&selective, &cluster).reported_reasons(&cluster.nodes[0]);
     assert_eq!(first, [FilterReason::Unschedulable], "only the first plug-in that objects is reported");
 }
 
 #[test]
-fn host_ports_are_taken_once() {
+fn a_host_port_is_used_by_one_pod() {
     let port = json!({"containers": [{"name": "c", "ports": [{"containerPort": 80, "hostPort": 8080}]}]});
     let (one, two) = (pod("one", json!({}), port.clone()), pod("two", json!({}), port));
     let node = node("n", json!({}));
@@ -98,7 +98,7 @@ fn pod_affinity_spec(kind: &str, key: &str, app: &str) -> Value {
 }
 
 #[test]
-fn affinity_looks_for_a_pod_in_the_domain() {
+fn affinity_requires_a_matching_pod_in_the_domain() {
     let (a1, a2, b) = (node_in_zone("a1", "a"), node_in_zone("a2", "a"), node_in_zone("b", "b"));
     let db = pod("db", json!({"app": "db"}), json!({}));
     let cluster = cluster_view(&[node_view(&a1, &[&db]), node_view(&a2, &[]), node_view(&b, &[])]);
@@ -106,12 +106,12 @@ fn affinity_looks_for_a_pod_in_the_domain() {
     assert_eq!(filter_messages(&web, &cluster), ["ok", "ok", "node(s) didn't match pod affinity rules"]);
     let web = pod("web", json!({"app": "web"}), pod_affinity_spec("podAffinity", "kubernetes.io/hostname", "db"));
     assert_eq!(filter_messages(&web, &cluster)[1], "node(s) didn't match pod affinity rules");
-    let lonely = pod("p", json!({"app": "web"}), pod_affinity_spec("podAffinity", ZONE, "none"));
-    assert_eq!(filter_messages(&lonely, &cluster)[0], "node(s) didn't match pod affinity rules");
+    let unmatched = pod("p", json!({"app": "web"}), pod_affinity_spec("podAffinity", ZONE, "none"));
+    assert_eq!(filter_messages(&unmatched, &cluster)[0], "node(s) didn't match pod affinity rules");
 }
 
 #[test]
-fn the_first_of_its_kind_may_go_anywhere_with_the_key() {
+fn the_first_pod_that_selects_itself_may_be_on_any_node_with_the_key() {
     let (a, bare) = (node_in_zone("a", "a"), node("bare", json!({})));
     let first = pod("first", json!({"app": "db"}), pod_affinity_spec("podAffinity", ZONE, "db"));
     let nodes = cluster_view(&[node_view(&a, &[]), node_view(&bare, &[])]);
@@ -125,12 +125,15 @@ fn the_first_of_its_kind_may_go_anywhere_with_the_key() {
 #[test]
 fn anti_affinity_holds_both_ways() {
     let (a, b) = (node_in_zone("a", "a"), node_in_zone("b", "b"));
-    let shy = pod("shy", json!({"app": "shy"}), pod_affinity_spec("podAntiAffinity", ZONE, "web"));
+    let repelling = pod("shy", json!({"app": "shy"}), pod_affinity_spec("podAntiAffinity", ZONE, "web"));
     let web = pod("web", json!({"app": "web"}), json!({}));
     let with_web = cluster_view(&[node_view(&a, &[&web]), node_view(&b, &[])]);
-    assert_eq!(filter_messages(&shy, &with_web), ["node(s) didn't match pod anti-affinity rules", "ok"]);
-    let with_shy = cluster_view(&[node_view(&a, &[&shy]), node_view(&b, &[])]);
-    assert_eq!(filter_messages(&web, &with_shy), ["node(s) didn't satisfy existing pods anti-affinity rules", "ok"]);
+    assert_eq!(filter_messages(&repelling, &with_web), ["node(s) didn't match pod anti-affinity rules", "ok"]);
+    let with_repelling = cluster_view(&[node_view(&a, &[&repelling]), node_view(&b, &[])]);
+    assert_eq!(
+        filter_messages(&web, &with_repelling),
+        ["node(s) didn't satisfy existing pods anti-affinity rules", "ok"]
+    );
 }
 
 fn zone_spread_spec(max_skew: i32, extra: Value) -> Value {
@@ -143,7 +146,7 @@ fn zone_spread_spec(max_skew: i32, extra: Value) -> Value {
 }
 
 #[test]
-fn spread_compares_with_the_emptiest_domain() {
+fn spread_compares_with_the_domain_with_the_fewest_pods() {
     let (a, b, bare) = (node_in_zone("a", "a"), node_in_zone("b", "b"), node("bare", json!({})));
     let web = pod("web", json!({"app": "web"}), json!({}));
     let nodes = cluster_view(&[node_view(&a, &[&web]), node_view(&b, &[]), node_view(&bare, &[])]);
@@ -164,16 +167,16 @@ fn spread_compares_with_the_emptiest_domain() {
 #[test]
 fn spec_02_90_terminating_pods_and_other_namespaces_do_not_count() {
     let (a, b) = (node_in_zone("a", "a"), node_in_zone("b", "b"));
-    let mut leaving = pod("leaving", json!({"app": "web"}), json!({}));
-    leaving.metadata.deletion_timestamp = object(json!("2026-01-01T00:00:00Z"));
+    let mut terminating = pod("leaving", json!({"app": "web"}), json!({}));
+    terminating.metadata.deletion_timestamp = object(json!("2026-01-01T00:00:00Z"));
     let mut foreign = pod("foreign", json!({"app": "web"}), json!({}));
     foreign.metadata.namespace = Some("blue".to_owned());
-    let nodes = cluster_view(&[node_view(&a, &[&leaving, &foreign]), node_view(&b, &[])]);
+    let nodes = cluster_view(&[node_view(&a, &[&terminating, &foreign]), node_view(&b, &[])]);
     assert_eq!(filter_messages(&pod("p", json!({"app": "web"}), zone_spread_spec(1, json!({}))), &nodes), ["ok", "ok"]);
 }
 
 #[test]
-fn volumes_pin_a_pod_and_are_limited() {
+fn volumes_restrict_nodes_and_are_limited() {
     let claim: PersistentVolumeClaim = object(json!({
         "metadata": {"name": "data", "namespace": "default", "annotations": {"pv.kubernetes.io/bind-completed": "yes"}},
         "spec": {"volumeName": "pv"},
@@ -204,8 +207,8 @@ fn volumes_pin_a_pod_and_are_limited() {
     let mut nodes = cluster_view(&[node_view(&a, &[&user]), node_view(&b, &[])]);
     nodes.nodes[0].csi = Some(&csi);
     nodes.storage = VolumeObjects::new([&claim, &new], [&volume], [&class]);
-    let elsewhere = "node(s) didn't match PersistentVolume's node affinity; node(s) had no available volume zone";
-    assert_eq!(filter_messages(&using("p", "data"), &nodes), ["ok", elsewhere], "a shared volume counts once");
+    let other_zone = "node(s) didn't match PersistentVolume's node affinity; node(s) had no available volume zone";
+    assert_eq!(filter_messages(&using("p", "data"), &nodes), ["ok", other_zone], "a shared volume counts once");
     assert_eq!(
         filter_messages(&using("p", "new"), &nodes),
         ["node(s) exceed max volume count; node(s) didn't find available persistent volumes to bind", "ok"]

@@ -1,7 +1,9 @@
-//! Topology spread: the number of matching pods in the node's domain may exceed that of the emptiest domain by `maxSkew`.
+//! Topology spread: the number of matching pods in the node's domain may exceed that of the domain
+//! with the fewest by at most `maxSkew`.
 //!
-//! Domains are those of the nodes that exist and that the constraint looks at; a node that lacks the key of any constraint of
-//! the pod is looked at by none. With fewer domains than `minDomains` the emptiest counts as empty.
+//! Domains are those of existing nodes that the constraint includes. A node that lacks the key of
+//! any constraint of the pod is included in none. If there are fewer domains than `minDomains`, the
+//! minimum is taken as zero.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +14,7 @@ use crate::placement::{is_terminating, spread_constraints, spread_includes_node,
 use crate::selectors::node_labels;
 use crate::taints::prevents_scheduling;
 
-/// What the cluster means for one pod.
+/// Matching pods per domain, for each spread constraint of one pod.
 #[derive(Debug)]
 pub(super) struct TopologySpreadFilter<'a> {
     constraints: Vec<(&'a TopologySpreadConstraint, BTreeMap<String, i64>)>,
@@ -45,8 +47,8 @@ impl<'a> TopologySpreadFilter<'a> {
             let Some(domain) = labels.get(&key) else { return Some(FilterReason::SpreadLabelMissing { key }) };
             let too_few = counts.len() < usize::try_from(constraint.min_domains.unwrap_or(1)).unwrap_or(0);
             let minimum = if too_few { 0 } else { counts.values().copied().min().unwrap_or(0) };
-            let itself = i64::from(spread_selects(constraint, pod, pod));
-            let count = counts.get(domain).copied().unwrap_or(0) + itself;
+            let self_count = i64::from(spread_selects(constraint, pod, pod));
+            let count = counts.get(domain).copied().unwrap_or(0) + self_count;
             let max_skew = i64::from(constraint.max_skew);
             (count - minimum > max_skew).then(|| FilterReason::TopologySpread {
                 key,
@@ -59,15 +61,16 @@ impl<'a> TopologySpreadFilter<'a> {
     }
 }
 
-/// The pods of a node that the constraint counts. One that selects everything counts nobody: kube-scheduler's way.
+/// Counts the pods of a node that the constraint matches. A constraint that selects everything
+/// counts no pod, as in kube-scheduler.
 fn count_matching_pods(constraint: &TopologySpreadConstraint, pod: &Pod, node: &NodeView<'_>) -> i64 {
     let selector = constraint.label_selector.as_ref();
-    let everything = selector.is_some_and(|selector| {
+    let selects_everything = selector.is_some_and(|selector| {
         selector.match_labels.iter().flatten().next().is_none()
             && selector.match_expressions.iter().flatten().next().is_none()
             && constraint.match_label_keys.iter().flatten().next().is_none()
     });
-    if everything {
+    if selects_everything {
         return 0;
     }
     let counted = node.live_pods().filter(|other| !is_terminating(other) && spread_selects(constraint, pod, other));

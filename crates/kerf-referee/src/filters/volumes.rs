@@ -1,5 +1,5 @@
-//! Volumes: bound ones must be usable on the node, others must be provisionable there, and no driver may get more volumes on
-//! a node than it can attach.
+//! Volumes: a bound volume must be usable on the node, an unbound one must be provisionable for it,
+//! and no driver may get more volumes on a node than it can attach.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +12,8 @@ use crate::storage::{
     VolumeClaimState, VolumeObjects, can_class_provision_for, is_volume_usable_on, volume_claim_names,
 };
 
-/// The labels of a volume that say where it is; a value may list several zones, joined by `__`.
+/// Zone and region labels of a volume, each with the node's label for it. A value may list several
+/// zones, joined by `__`.
 const ZONE_AND_REGION_LABELS: [(&str, &str); 4] = [
     ("failure-domain.beta.kubernetes.io/zone", "topology.kubernetes.io/zone"),
     ("failure-domain.beta.kubernetes.io/region", "topology.kubernetes.io/region"),
@@ -20,7 +21,7 @@ const ZONE_AND_REGION_LABELS: [(&str, &str); 4] = [
     ("topology.kubernetes.io/region", "topology.kubernetes.io/region"),
 ];
 
-/// The pod's claims, and the storage they are in.
+/// The pod's volume claims with their states, and the cluster's volumes.
 #[derive(Debug)]
 pub(super) struct VolumeFilter<'a> {
     claims: Vec<(String, VolumeClaimState<'a>)>,
@@ -30,9 +31,9 @@ pub(super) struct VolumeFilter<'a> {
 
 impl<'a> VolumeFilter<'a> {
     pub(super) fn new(pod: &'a Pod, cluster: &ClusterView<'a>) -> Self {
-        let home = namespace(pod);
+        let pod_namespace = namespace(pod);
         let claims = volume_claim_names(pod).into_iter().map(|name| {
-            let state = cluster.storage.claim_state(home, &name);
+            let state = cluster.storage.claim_state(pod_namespace, &name);
             (name, state)
         });
         Self {
@@ -64,11 +65,11 @@ impl<'a> VolumeFilter<'a> {
             };
             reasons.extend(reason);
         }
-        let elsewhere = |(_, state): &(String, VolumeClaimState<'_>)| match state {
+        let is_in_other_zone = |(_, state): &(String, VolumeClaimState<'_>)| match state {
             VolumeClaimState::Bound(volume) => !is_in_volume_zone(volume, labels),
             _ => false,
         };
-        if self.claims.iter().any(elsewhere) {
+        if self.claims.iter().any(is_in_other_zone) {
             reasons.push(FilterReason::VolumeZone);
         }
         reasons.dedup();
@@ -79,8 +80,8 @@ impl<'a> VolumeFilter<'a> {
         let drivers = node.csi.iter().flat_map(|csi| &csi.spec.drivers);
         let limits = drivers.filter_map(|driver| Some((&driver.name, driver.allocatable.as_ref()?.count?)));
         for (driver, limit) in limits {
-            let Some(wanted) = self.drivers.get(driver) else { continue };
-            let mut volumes = wanted.clone();
+            let Some(own_volumes) = self.drivers.get(driver) else { continue };
+            let mut volumes = own_volumes.clone();
             for other in node.live_pods() {
                 volumes.extend(volume_claims_by_driver(other, &self.storage).remove(driver).unwrap_or_default());
             }
@@ -93,30 +94,31 @@ impl<'a> VolumeFilter<'a> {
     }
 }
 
-/// The claims of a pod by the driver that attaches their volumes.
+/// Returns the pod's volume claims, `(namespace, name)`, by the driver that attaches their volumes.
 pub(crate) fn volume_claims_by_driver(
     pod: &Pod,
     storage: &VolumeObjects<'_>,
 ) -> BTreeMap<String, BTreeSet<(String, String)>> {
-    let home = namespace(pod);
+    let pod_namespace = namespace(pod);
     let mut by_driver = BTreeMap::<_, BTreeSet<_>>::new();
     for name in volume_claim_names(pod) {
-        if let Some(driver) = storage.csi_driver(home, &name) {
-            by_driver.entry(driver).or_default().insert((home.to_owned(), name));
+        if let Some(driver) = storage.csi_driver(pod_namespace, &name) {
+            by_driver.entry(driver).or_default().insert((pod_namespace.to_owned(), name));
         }
     }
     by_driver
 }
 
-/// Whether the node is in the zone and region that the volume's labels name, if both say where they are.
+/// Returns true if the node is in the zone and region of the volume's labels, or has no zone or
+/// region label at all. Labels that the volume lacks are not compared.
 fn is_in_volume_zone(volume: &PersistentVolume, labels: &Labels) -> bool {
-    let theirs = labels_or_empty(volume.metadata.labels.as_ref());
-    let nowhere = ZONE_AND_REGION_LABELS.iter().all(|(old, _)| !labels.contains_key(*old));
-    nowhere
+    let volume_labels = labels_or_empty(volume.metadata.labels.as_ref());
+    let has_no_zone_labels = ZONE_AND_REGION_LABELS.iter().all(|(old, _)| !labels.contains_key(*old));
+    has_no_zone_labels
         || ZONE_AND_REGION_LABELS.iter().all(|(old, new)| {
-            theirs.get(*old).is_none_or(|places| {
-                let here = labels.get(*old).or_else(|| labels.get(*new));
-                here.is_some_and(|here| places.split("__").any(|place| place == here))
+            volume_labels.get(*old).is_none_or(|zones| {
+                let node_value = labels.get(*old).or_else(|| labels.get(*new));
+                node_value.is_some_and(|node_value| zones.split("__").any(|zone| zone == node_value))
             })
         })
 }

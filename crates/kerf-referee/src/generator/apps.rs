@@ -1,4 +1,5 @@
-//! Apps: groups of pods that are alike, as Deployments or as plain pods, some of them running already; and daemon sets.
+//! Apps: groups of equivalent pods, as Deployments or as plain pods, some of them already running;
+//! and DaemonSets.
 
 use serde_json::{Map, Value, json};
 
@@ -8,7 +9,7 @@ use super::{ClusterDraft, set_unless_empty};
 const CPU_REQUESTS: [&str; 9] = ["50m", "100m", "250m", "500m", "500m", "1", "1500m", "2", "3500m"];
 const MEMORY_REQUESTS: [&str; 8] = ["64Mi", "128Mi", "256Mi", "512Mi", "1Gi", "2Gi", "4Gi", "8Gi"];
 
-/// A group of pods that are alike.
+/// A group of equivalent pods.
 #[derive(Debug, Clone)]
 pub(super) struct App {
     pub(super) name: String,
@@ -18,7 +19,7 @@ pub(super) struct App {
 }
 
 impl App {
-    /// A pod of this app, bound to a node if one is named.
+    /// Returns a pod of this app, bound to the node if one is named.
     pub(super) fn pod(&self, name: &str, node: Option<&str>) -> Value {
         let mut spec = self.spec.clone();
         if let Some(node) = node {
@@ -32,7 +33,7 @@ impl App {
     }
 }
 
-/// A daemon set, as far as nodes need to know it.
+/// Name and pod spec of a DaemonSet, from which nodes get its pods.
 #[derive(Debug, Clone)]
 pub(super) struct DaemonDraft {
     pub(super) name: String,
@@ -72,7 +73,7 @@ impl ClusterDraft {
         }
     }
 
-    /// The pending pods: a number of apps, together at most as many pods as the size allows.
+    /// Adds apps with pending pods, together at most as many pods as the size allows.
     pub(super) fn add_apps(&mut self) {
         let most = self.size.by_size(8, 30, 100);
         let mut left = self.random.between(self.size.by_size(1, 5, 20), most);
@@ -116,7 +117,7 @@ impl ClusterDraft {
         app
     }
 
-    /// Containers and what they ask for.
+    /// Returns a pod spec with random containers and requests.
     fn random_pod_spec(&mut self) -> Map<String, Value> {
         let random = &mut self.random;
         let mut requests = json!({"cpu": random.pick(&CPU_REQUESTS), "memory": random.pick(&MEMORY_REQUESTS)});
@@ -153,7 +154,7 @@ impl ClusterDraft {
     }
 }
 
-/// An affinity that requires one of these terms of a node.
+/// Returns an affinity that requires one of these node selector terms.
 pub(super) fn required_node_affinity(terms: Value) -> Value {
     json!({"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}})
 }

@@ -1,8 +1,9 @@
-//! Random clusters from which nodes could go: underused, empty and drifted ones, spot and on-demand, with budgets, disruption
-//! budgets of pods, and pods and nodes that must be left alone.
+//! Random clusters from which nodes could be removed: underused, empty and drifted nodes, spot and
+//! on-demand, with disruption budgets, PodDisruptionBudgets, and pods and nodes with
+//! do-not-disrupt.
 //!
-//! [`cluster`] is a pure function of its seed. What Karpenter takes from conditions (`Consolidatable`, `Drifted`) and Kerf works
-//! out by itself is the same in every manifest.
+//! [`disruption_cluster`] is a pure function of its seed. Karpenter reads the conditions
+//! `Consolidatable` and `Drifted`, and Kerf computes them; the manifests agree with both.
 
 use serde_json::{Map, Value, json};
 
@@ -10,18 +11,19 @@ use super::instance_types::InstanceTypeSpec;
 use super::pools::{TIER, node_class_ref};
 use super::{ClusterDraft, ClusterSize, GeneratedCluster, set_unless_empty};
 
-/// The instant for which everybody plans, as manifests write it, and others before it.
+/// Last pod event of most nodes, four hours before [`PLAN_TIME`](crate::program::PLAN_TIME).
 const OLD_TIMESTAMP: &str = "2026-03-04T08:00:00Z";
+/// Last pod event of the other nodes, 20 seconds before [`PLAN_TIME`](crate::program::PLAN_TIME).
 const RECENT_TIMESTAMP: &str = "2026-03-04T11:59:40Z";
 
-/// A pool of a cluster.
+/// A pool of a disruption cluster.
 #[derive(Debug, Clone)]
 struct ClusterPool {
     name: String,
     capacity_type: Option<&'static str>,
-    /// What nodes must be labelled, and what those that have drifted are labelled.
+    /// True if nodes must have the tier label `gold`; drifted nodes have `silver`.
     requires_tier: bool,
-    /// When a node may be consolidated after its last pod came or went.
+    /// Time after the last pod event from which a node may be consolidated.
     consolidate_after: ConsolidateAfter,
 }
 
@@ -32,14 +34,15 @@ enum ConsolidateAfter {
     Never,
 }
 
-/// A workload of a cluster.
+/// A workload of a disruption cluster.
 #[derive(Debug, Clone)]
 struct ClusterWorkload {
     name: String,
     cpu_millis: usize,
     memory_mib: usize,
     constraint: WorkloadConstraint,
-    /// `karpenter.sh/do-not-disrupt`, on some of its pods.
+    /// Value of the annotation `karpenter.sh/do-not-disrupt` on some of its pods; `None` for no
+    /// annotation.
     do_not_disrupt: Option<&'static str>,
 }
 
@@ -51,14 +54,14 @@ enum WorkloadConstraint {
     ZoneSpread,
 }
 
-/// What is left of a node.
+/// Free capacity of a node while pods are added to it.
 struct NodeFreeCapacity {
     cpu_millis: usize,
     memory_mib: usize,
     pods: usize,
 }
 
-/// The cluster of that seed.
+/// Generates a cluster from which nodes could be removed.
 pub fn disruption_cluster(seed: u64) -> GeneratedCluster {
     let mut draft = ClusterDraft::new(seed ^ 0x00c1_0573, ClusterSize::Medium);
     draft.add_instance_types();
@@ -95,22 +98,17 @@ impl ClusterDraft {
 
     fn add_cluster_pool(&mut self, name: String) -> ClusterPool {
         let random = &mut self.random;
-        let capacity_types = match random.below(100) {
+        let capacity_type = match random.below(100) {
             0..15 => Some("on-demand"),
             15..25 => Some("spot"),
             _ => None,
         };
-        let patience = match random.below(100) {
+        let consolidate_after = match random.below(100) {
             0..70 => ConsolidateAfter::Zero,
             70..92 => ConsolidateAfter::OneMinute,
             _ => ConsolidateAfter::Never,
         };
-        let pool = ClusterPool {
-            name,
-            capacity_type: capacity_types,
-            requires_tier: random.happens_percent(30),
-            consolidate_after: patience,
-        };
+        let pool = ClusterPool { name, capacity_type, requires_tier: random.happens_percent(30), consolidate_after };
         let mut requirements = Vec::new();
         if let Some(capacity_type) = pool.capacity_type {
             let only = json!({"key": "karpenter.sh/capacity-type", "operator": "In", "values": [capacity_type]});
@@ -173,7 +171,7 @@ impl ClusterDraft {
             .collect()
     }
 
-    /// Budgets of pods: some that allow an eviction, some that do not, now and then two for one workload.
+    /// Adds PodDisruptionBudgets: some allow an eviction, some do not, and some workloads have two.
     fn add_pod_disruption_budgets(&mut self, workloads: &[ClusterWorkload]) {
         for workload in workloads {
             let number = match self.random.below(100) {
@@ -197,30 +195,30 @@ impl ClusterDraft {
 
     fn add_cluster_node(&mut self, name: &str, pools: &[ClusterPool], workloads: &[ClusterWorkload], daemon: bool) {
         let pool = self.random.pick(pools).clone();
-        let machine = self.random.pick(&self.types).clone();
+        let instance_type = self.random.pick(&self.types).clone();
         let fits = |capacity_type: &str| pool.capacity_type.is_none_or(|only| only == capacity_type);
-        let sold: Vec<_> = machine.offerings.iter().filter(|o| fits(o.capacity_type)).collect();
-        if sold.is_empty() {
+        let offerings: Vec<_> = instance_type.offerings.iter().filter(|o| fits(o.capacity_type)).collect();
+        if offerings.is_empty() {
             return;
         }
-        let sold = (*self.random.pick(&sold)).clone();
+        let offering = (*self.random.pick(&offerings)).clone();
         let drifted = pool.requires_tier && self.random.happens_percent(15);
         let mut labels = json!({
             "karpenter.sh/nodepool": pool.name, "karpenter.kwok.sh/kwoknodeclass": "default",
-            "node.kubernetes.io/instance-type": machine.name,
-            "kubernetes.io/arch": machine.arch, "kubernetes.io/os": "linux",
-            "topology.kubernetes.io/zone": sold.zone, "karpenter.sh/capacity-type": sold.capacity_type,
-            "karpenter.kwok.sh/instance-family": machine.family,
-            "karpenter.kwok.sh/instance-size": machine.cpu.to_string(),
-            "karpenter.kwok.sh/instance-cpu": machine.cpu.to_string(),
-            "karpenter.kwok.sh/instance-memory": format!("{}Gi", machine.memory_gib),
+            "node.kubernetes.io/instance-type": instance_type.name,
+            "kubernetes.io/arch": instance_type.arch, "kubernetes.io/os": "linux",
+            "topology.kubernetes.io/zone": offering.zone, "karpenter.sh/capacity-type": offering.capacity_type,
+            "karpenter.kwok.sh/instance-family": instance_type.family,
+            "karpenter.kwok.sh/instance-size": instance_type.cpu.to_string(),
+            "karpenter.kwok.sh/instance-cpu": instance_type.cpu.to_string(),
+            "karpenter.kwok.sh/instance-memory": format!("{}Gi", instance_type.memory_gib),
             "karpenter.sh/registered": "true", "karpenter.sh/initialized": "true",
         });
         if pool.requires_tier {
             labels[TIER] = json!(if drifted { "silver" } else { "gold" });
         }
-        let touched = if self.random.happens_percent(25) { RECENT_TIMESTAMP } else { OLD_TIMESTAMP };
-        let claim = self.cluster_node_claim(name, &pool, &machine, &labels, touched, drifted);
+        let last_pod_event = if self.random.happens_percent(25) { RECENT_TIMESTAMP } else { OLD_TIMESTAMP };
+        let claim = self.cluster_node_claim(name, &pool, &instance_type, &labels, last_pod_event, drifted);
         self.objects.push(claim);
         labels["kubernetes.io/hostname"] = json!(name);
         let mut metadata = json!({"name": name, "labels": labels, "creationTimestamp": OLD_TIMESTAMP});
@@ -232,31 +230,31 @@ impl ClusterDraft {
         self.objects.push(json!({
             "apiVersion": "v1", "kind": "Node", "metadata": metadata, "spec": {"providerID": format!("kwok://{name}")},
             "status": {
-                "capacity": machine.capacity(), "allocatable": machine.allocatable(),
+                "capacity": instance_type.capacity(), "allocatable": instance_type.allocatable(),
                 "conditions": [{"type": "Ready", "status": ready, "lastTransitionTime": OLD_TIMESTAMP}],
             },
         }));
-        self.add_workload_pods(name, &machine, &sold.zone, workloads, daemon);
+        self.add_workload_pods(name, &instance_type, &offering.zone, workloads, daemon);
     }
 
     fn cluster_node_claim(
         &mut self,
         name: &str,
         pool: &ClusterPool,
-        machine: &InstanceTypeSpec,
+        instance_type: &InstanceTypeSpec,
         labels: &Value,
-        touched: &str,
+        last_pod_event: &str,
         drifted: bool,
     ) -> Value {
-        let rested = match pool.consolidate_after {
+        let is_consolidatable = match pool.consolidate_after {
             ConsolidateAfter::Zero => true,
-            ConsolidateAfter::OneMinute => touched == OLD_TIMESTAMP,
+            ConsolidateAfter::OneMinute => last_pod_event == OLD_TIMESTAMP,
             ConsolidateAfter::Never => false,
         };
-        let mut held = vec!["Launched", "Registered", "Initialized", "Ready"];
-        held.extend(rested.then_some("Consolidatable"));
-        held.extend(drifted.then_some("Drifted"));
-        let conditions: Vec<Value> = held
+        let mut true_conditions = vec!["Launched", "Registered", "Initialized", "Ready"];
+        true_conditions.extend(is_consolidatable.then_some("Consolidatable"));
+        true_conditions.extend(drifted.then_some("Drifted"));
+        let conditions: Vec<Value> = true_conditions
             .iter()
             .map(|kind| {
                 let reason = if *kind == "Drifted" { "RequirementsDrifted" } else { kind };
@@ -268,7 +266,7 @@ impl ClusterDraft {
         let mut spec = json!({
             "nodeClassRef": node_class_ref(), "expireAfter": "Never",
             "requirements": [
-                {"key": "node.kubernetes.io/instance-type", "operator": "In", "values": [machine.name]},
+                {"key": "node.kubernetes.io/instance-type", "operator": "In", "values": [instance_type.name]},
             ],
         });
         if self.random.happens_percent(15) {
@@ -279,61 +277,62 @@ impl ClusterDraft {
             "metadata": {"name": format!("claim-{name}"), "labels": labels, "creationTimestamp": OLD_TIMESTAMP},
             "spec": spec,
             "status": {
-                "providerID": format!("kwok://{name}"), "nodeName": name, "lastPodEventTime": touched,
-                "capacity": machine.capacity(), "allocatable": machine.allocatable(), "conditions": conditions,
+                "providerID": format!("kwok://{name}"), "nodeName": name, "lastPodEventTime": last_pod_event,
+                "capacity": instance_type.capacity(), "allocatable": instance_type.allocatable(), "conditions": conditions,
             },
         })
     }
 
-    /// Pods for a node, few enough that most nodes have room to spare.
+    /// Adds pods to a node, few enough that most nodes have free capacity.
     fn add_workload_pods(
         &mut self,
         node: &str,
-        machine: &InstanceTypeSpec,
+        instance_type: &InstanceTypeSpec,
         zone: &str,
         workloads: &[ClusterWorkload],
         daemon: bool,
     ) {
-        let mut room = NodeFreeCapacity {
-            cpu_millis: machine.cpu * 1000 - 100,
-            memory_mib: machine.memory_gib * 1024 - 10,
-            pods: machine.pods,
+        let mut free_capacity = NodeFreeCapacity {
+            cpu_millis: instance_type.cpu * 1000 - 100,
+            memory_mib: instance_type.memory_gib * 1024 - 10,
+            pods: instance_type.pods,
         };
         if daemon {
             let mut pod = owned_pod(&format!("agent-{node}"), node, &json!({"daemon": "agent"}), "DaemonSet", "agent");
             pod["spec"]["containers"] = json!([agent_container()]);
             self.objects.push(pod);
-            room.cpu_millis -= 100;
-            room.memory_mib -= 64;
-            room.pods -= 1;
+            free_capacity.cpu_millis -= 100;
+            free_capacity.memory_mib -= 64;
+            free_capacity.pods -= 1;
         }
-        let most = match self.random.below(100) {
+        let max_pods = match self.random.below(100) {
             0..18 => 0,
             18..80 => self.random.between(1, 3),
             _ => self.random.between(3, 8),
         };
-        let mut apart: Vec<&str> = Vec::new();
-        for index in 0..most {
+        let mut anti_affine_workloads: Vec<&str> = Vec::new();
+        for index in 0..max_pods {
             let workload = self.random.pick(workloads);
-            let fits =
-                workload.cpu_millis <= room.cpu_millis && workload.memory_mib <= room.memory_mib && room.pods > 0;
-            if !fits || apart.contains(&workload.name.as_str()) {
+            let fits = workload.cpu_millis <= free_capacity.cpu_millis
+                && workload.memory_mib <= free_capacity.memory_mib
+                && free_capacity.pods > 0;
+            if !fits || anti_affine_workloads.contains(&workload.name.as_str()) {
                 continue;
             }
             if workload.constraint == WorkloadConstraint::HostAntiAffinity {
-                apart.push(&workload.name);
+                anti_affine_workloads.push(&workload.name);
             }
-            room.cpu_millis -= workload.cpu_millis;
-            room.memory_mib -= workload.memory_mib;
-            room.pods -= 1;
-            let protected = self.random.happens_percent(40);
-            self.objects.push(workload.pod(&format!("{}-{node}-{index}", workload.name), node, zone, protected));
+            free_capacity.cpu_millis -= workload.cpu_millis;
+            free_capacity.memory_mib -= workload.memory_mib;
+            free_capacity.pods -= 1;
+            let has_annotation = self.random.happens_percent(40);
+            self.objects.push(workload.pod(&format!("{}-{node}-{index}", workload.name), node, zone, has_annotation));
         }
     }
 }
 
 impl ClusterWorkload {
-    fn pod(&self, name: &str, node: &str, zone: &str, protected: bool) -> Value {
+    fn pod(&self, name: &str, node: &str, zone: &str, has_annotation: bool) -> Value {
         let mut pod = owned_pod(name, node, &json!({"app": self.name}), "ReplicaSet", &self.name);
         let amounts = (format!("{}m", self.cpu_millis), format!("{}Mi", self.memory_mib));
         pod["spec"]["containers"] = json!([container(&amounts.0, &amounts.1)]);
@@ -341,7 +340,7 @@ impl ClusterWorkload {
         match self.constraint {
             WorkloadConstraint::None => {}
             WorkloadConstraint::ZoneSelector => {
-                pod["spec"]["nodeSelector"] = json!({"topology.kubernetes.io/zone": zone})
+                pod["spec"]["nodeSelector"] = json!({"topology.kubernetes.io/zone": zone});
             }
             WorkloadConstraint::HostAntiAffinity => {
                 pod["spec"]["affinity"] = json!({"podAntiAffinity": {
@@ -356,14 +355,14 @@ impl ClusterWorkload {
                 }]);
             }
         }
-        if let Some(value) = self.do_not_disrupt.filter(|_| protected) {
+        if let Some(value) = self.do_not_disrupt.filter(|_| has_annotation) {
             pod["metadata"]["annotations"] = json!({"karpenter.sh/do-not-disrupt": value});
         }
         pod
     }
 }
 
-/// Budgets of a pool; none means the default of a tenth.
+/// Returns the budgets of a pool. Null means the default of 10%.
 fn random_disruption_budgets(random: &mut crate::random::Random) -> Value {
     match random.below(100) {
         0..25 => Value::Null,

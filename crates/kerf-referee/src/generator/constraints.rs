@@ -1,4 +1,5 @@
-//! What an app asks for besides resources: where its pods may run, and near or away from whom.
+//! Constraints of an app besides resources: node selection, tolerations, rules between pods, and
+//! volumes.
 
 use serde_json::{Map, Value, json};
 
@@ -11,7 +12,7 @@ const HOSTNAME: &str = "kubernetes.io/hostname";
 const CAPACITY_TYPE: &str = "karpenter.sh/capacity-type";
 
 impl ClusterDraft {
-    /// Gives the app its constraints; it is the `index`th.
+    /// Adds random constraints to the app. `index` is its position among all apps.
     pub(super) fn add_constraints(&mut self, app: &mut App, index: usize, pods: usize) {
         let mut node_affinity = Map::new();
         if self.random.happens_percent(15) {
@@ -92,7 +93,8 @@ impl ClusterDraft {
         }
     }
 
-    /// A selector: of the app's own pods most of the time, else of another's or of a label that many share.
+    /// Returns a selector: usually of the app's own pods, otherwise of an earlier app's pods or of
+    /// a label that many pods share.
     fn selector(&mut self, app: &App, index: usize) -> Value {
         match self.random.below(100) {
             0..75 => json!({"matchLabels": {"app": app.name}}),
@@ -109,13 +111,13 @@ impl ClusterDraft {
             if !self.random.happens_percent(percent) {
                 continue;
             }
-            let hard = self.random.happens_percent(75);
+            let is_required = self.random.happens_percent(75);
             let mut constraint = json!({
                 "maxSkew": self.random.pick(&[1, 1, 1, 2, 3]), "topologyKey": key,
-                "whenUnsatisfiable": if hard { "DoNotSchedule" } else { "ScheduleAnyway" },
+                "whenUnsatisfiable": if is_required { "DoNotSchedule" } else { "ScheduleAnyway" },
                 "labelSelector": self.selector(app, index),
             });
-            if hard && self.random.happens_percent(15) {
+            if is_required && self.random.happens_percent(15) {
                 constraint["minDomains"] = json!(self.random.between(1, 3));
             }
             if self.random.happens_percent(10) {
@@ -175,8 +177,9 @@ impl ClusterDraft {
         term
     }
 
-    /// A claim for the app, shared by its pods: bound to a volume in one or two zones, waiting with a class that reaches some
-    /// zones, or missing.
+    /// Returns the volumes of the app's pods, which share one claim. The claim is bound to a volume
+    /// in one or two zones, waits for its first consumer with a class for some zones, or does not
+    /// exist.
     fn add_volumes(&mut self, app: &App, pods: usize) -> Value {
         if !self.random.happens_percent(10) {
             return Value::Null;
@@ -224,7 +227,7 @@ impl ClusterDraft {
                 }));
             }
             _ if pods > 6 => return Value::Null,
-            // Nobody has made the claim: the pods have to wait.
+            // The claim does not exist, so the pods stay pending.
             _ => {}
         }
         json!([{"name": "data", "persistentVolumeClaim": {"claimName": name}}])

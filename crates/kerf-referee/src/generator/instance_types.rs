@@ -1,14 +1,15 @@
-//! Instance types: three families, several sizes, two architectures, spot and on-demand in some zones, some of it sold out.
+//! Instance types: three families, several sizes, two architectures, spot and on-demand in some
+//! zones. Some offerings are unavailable.
 
 use serde_json::{Value, json};
 
 use super::{ClusterDraft, ClusterSize};
 use crate::random::Random;
 
-/// The extended resource that some machines have.
+/// The extended resource that some instance types have.
 pub(super) const GPU: &str = "example.com/gpu";
 
-/// An instance type.
+/// A generated instance type.
 #[derive(Debug, Clone)]
 pub(super) struct InstanceTypeSpec {
     pub(super) name: String,
@@ -21,7 +22,7 @@ pub(super) struct InstanceTypeSpec {
     pub(super) offerings: Vec<OfferingSpec>,
 }
 
-/// One way to buy it.
+/// A generated offering.
 #[derive(Debug, Clone)]
 pub(super) struct OfferingSpec {
     pub(super) zone: String,
@@ -31,18 +32,18 @@ pub(super) struct OfferingSpec {
 }
 
 impl InstanceTypeSpec {
-    /// Its entry in the instance-type file.
+    /// Returns the entry of the instance-type file.
     pub(super) fn render(&self) -> Value {
         let offerings: Vec<Value> = self
             .offerings
             .iter()
-            .map(|sold| {
+            .map(|offering| {
                 json!({
-                    "Price": sold.price_micro_dollars as f64 / 1e6,
-                    "Available": sold.is_available,
+                    "Price": offering.price_micro_dollars as f64 / 1e6,
+                    "Available": offering.is_available,
                     "Requirements": [
-                        {"key": "karpenter.sh/capacity-type", "operator": "In", "values": [sold.capacity_type]},
-                        {"key": "topology.kubernetes.io/zone", "operator": "In", "values": [sold.zone]},
+                        {"key": "karpenter.sh/capacity-type", "operator": "In", "values": [offering.capacity_type]},
+                        {"key": "topology.kubernetes.io/zone", "operator": "In", "values": [offering.zone]},
                     ],
                 })
             })
@@ -53,7 +54,7 @@ impl InstanceTypeSpec {
         })
     }
 
-    /// All its resources.
+    /// Returns all resources of an instance.
     pub(super) fn capacity(&self) -> Value {
         let mut resources = json!({
             "cpu": self.cpu.to_string(), "memory": format!("{}Gi", self.memory_gib), "pods": self.pods.to_string(),
@@ -65,7 +66,7 @@ impl InstanceTypeSpec {
         resources
     }
 
-    /// What pods can have of them.
+    /// Returns the resources that pods can use.
     pub(super) fn allocatable(&self) -> Value {
         let mut resources = self.capacity();
         resources["cpu"] = json!(format!("{}m", self.cpu * 1000 - 100));
@@ -112,7 +113,7 @@ fn random_offerings(
     let least = if random.happens_percent(70) { zones.len() } else { 1 };
     let zones = random.pick_subset(zones, least);
     let on_demand_only = random.happens_percent(10);
-    let sold_out = if random.happens_percent(30) { 25 } else { 0 };
+    let unavailable_percent = if random.happens_percent(30) { 25 } else { 0 };
     let mut offerings = Vec::new();
     for zone in zones {
         for (capacity_type, percent) in [("on-demand", 100), ("spot", discount)] {
@@ -120,14 +121,9 @@ fn random_offerings(
                 continue;
             }
             let noise = random.between(97, 103);
-            let available = !random.happens_percent(sold_out);
-            let micro_dollars = base * percent / 100 * noise / 100;
-            offerings.push(OfferingSpec {
-                zone: zone.clone(),
-                capacity_type,
-                price_micro_dollars: micro_dollars,
-                is_available: available,
-            });
+            let is_available = !random.happens_percent(unavailable_percent);
+            let price_micro_dollars = base * percent / 100 * noise / 100;
+            offerings.push(OfferingSpec { zone: zone.clone(), capacity_type, price_micro_dollars, is_available });
         }
     }
     offerings

@@ -1,20 +1,20 @@
-//! Nodes that are there: managed ones in every phase, unmanaged ones, with pods and daemons on them.
+//! Existing nodes: managed ones in every phase and unmanaged ones, with pods and DaemonSet pods.
 
 use serde_json::{Map, Value, json};
 
 use super::pools::{TEAM, TIER, node_class_ref};
 use super::{ClusterDraft, set_unless_empty};
 
-/// How far a managed node has come.
+/// How far the generator takes a NodeClaim and its Node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ManagedNodePhase {
-    /// There is a claim with a machine, but no Node.
+    /// A NodeClaim with an instance, but no Node.
     Launched,
-    /// The Node has registered and waits for its startup taints to go.
+    /// The Node is registered and waits for its startup taints to be removed.
     Registered,
     /// Ready for pods.
     Initialized,
-    /// Ready, and going away.
+    /// Ready, but being deleted.
     Deleting,
 }
 
@@ -26,7 +26,7 @@ impl ClusterDraft {
             match managed {
                 Some(ManagedNodePhase::Launched) => {}
                 Some(ManagedNodePhase::Registered | ManagedNodePhase::Initialized | ManagedNodePhase::Deleting) => {
-                    self.add_bound_pods(&name)
+                    self.add_bound_pods(&name);
                 }
                 None => {
                     self.add_unmanaged_node(&name);
@@ -36,16 +36,19 @@ impl ClusterDraft {
         }
     }
 
-    /// A node of a pool, if the pool could have launched one.
+    /// Adds a node of a pool. Returns `None` if the pool could not have launched the chosen type.
     fn add_managed_node(&mut self, name: &str) -> Option<ManagedNodePhase> {
         let pool = self.random.pick(&self.pools).clone();
-        let machine = self.random.pick(&self.types).clone();
-        let sold: Vec<_> =
-            machine.offerings.iter().filter(|o| pool.allows_offering(&machine, &o.zone, o.capacity_type)).collect();
-        if sold.is_empty() {
+        let instance_type = self.random.pick(&self.types).clone();
+        let offerings: Vec<_> = instance_type
+            .offerings
+            .iter()
+            .filter(|o| pool.allows_offering(&instance_type, &o.zone, o.capacity_type))
+            .collect();
+        if offerings.is_empty() {
             return None;
         }
-        let sold = *self.random.pick(&sold);
+        let offering = *self.random.pick(&offerings);
         let phase = match self.random.below(100) {
             0..8 => ManagedNodePhase::Launched,
             8..18 => ManagedNodePhase::Registered,
@@ -55,13 +58,13 @@ impl ClusterDraft {
         let mut labels = json!({
             "karpenter.sh/nodepool": pool.name,
             "karpenter.kwok.sh/kwoknodeclass": "default",
-            "node.kubernetes.io/instance-type": machine.name,
-            "kubernetes.io/arch": machine.arch, "kubernetes.io/os": "linux",
-            "topology.kubernetes.io/zone": sold.zone, "karpenter.sh/capacity-type": sold.capacity_type,
-            "karpenter.kwok.sh/instance-family": machine.family,
-            "karpenter.kwok.sh/instance-size": machine.cpu.to_string(),
-            "karpenter.kwok.sh/instance-cpu": machine.cpu.to_string(),
-            "karpenter.kwok.sh/instance-memory": format!("{}Gi", machine.memory_gib),
+            "node.kubernetes.io/instance-type": instance_type.name,
+            "kubernetes.io/arch": instance_type.arch, "kubernetes.io/os": "linux",
+            "topology.kubernetes.io/zone": offering.zone, "karpenter.sh/capacity-type": offering.capacity_type,
+            "karpenter.kwok.sh/instance-family": instance_type.family,
+            "karpenter.kwok.sh/instance-size": instance_type.cpu.to_string(),
+            "karpenter.kwok.sh/instance-cpu": instance_type.cpu.to_string(),
+            "karpenter.kwok.sh/instance-memory": format!("{}Gi", instance_type.memory_gib),
         });
         if let Some(tiers) = &pool.tiers {
             labels[TIER] = json!(self.random.pick(tiers));
@@ -70,16 +73,16 @@ impl ClusterDraft {
             labels[TEAM] = json!(team);
         }
         let provider_id = format!("kwok://{name}");
-        self.add_node_claim(&format!("{}-{name}", pool.name), &pool, &machine, &labels, &provider_id, phase);
+        self.add_node_claim(&format!("{}-{name}", pool.name), &pool, &instance_type, &labels, &provider_id, phase);
         if phase != ManagedNodePhase::Launched {
             labels["kubernetes.io/hostname"] = json!(name);
             labels["karpenter.sh/registered"] = json!("true");
             let mut taints = pool.taints.clone();
-            let mut allocatable = machine.allocatable();
+            let mut allocatable = instance_type.allocatable();
             if phase == ManagedNodePhase::Registered {
                 taints.extend(pool.startup_taints.clone());
                 taints.push(json!({"key": "node.kubernetes.io/not-ready", "effect": "NoExecute"}));
-                if machine.gpus > 0 {
+                if instance_type.gpus > 0 {
                     allocatable[super::instance_types::GPU] = json!("0");
                 }
             } else {
@@ -90,7 +93,7 @@ impl ClusterDraft {
             set_unless_empty(&mut spec, "taints", Value::Array(taints));
             self.objects.push(json!({
                 "apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}, "spec": spec,
-                "status": {"capacity": machine.capacity(), "allocatable": allocatable},
+                "status": {"capacity": instance_type.capacity(), "allocatable": allocatable},
             }));
         }
         Some(phase)
@@ -100,7 +103,7 @@ impl ClusterDraft {
         &mut self,
         name: &str,
         pool: &super::pools::PoolDraft,
-        machine: &super::instance_types::InstanceTypeSpec,
+        instance_type: &super::instance_types::InstanceTypeSpec,
         labels: &Value,
         provider_id: &str,
         phase: ManagedNodePhase,
@@ -109,7 +112,7 @@ impl ClusterDraft {
         spec.insert("nodeClassRef".to_owned(), node_class_ref());
         spec.insert(
             "requirements".to_owned(),
-            json!([{"key": "node.kubernetes.io/instance-type", "operator": "In", "values": [machine.name]}]),
+            json!([{"key": "node.kubernetes.io/instance-type", "operator": "In", "values": [instance_type.name]}]),
         );
         set_unless_empty(&mut spec, "taints", json!(pool.taints));
         set_unless_empty(&mut spec, "startupTaints", json!(pool.startup_taints));
@@ -118,23 +121,23 @@ impl ClusterDraft {
             metadata["deletionTimestamp"] = json!("2026-03-04T11:00:00Z");
             metadata["finalizers"] = json!(["karpenter.sh/termination"]);
         }
-        let done = |kind: &str, done: bool| {
+        let condition = |kind: &str, is_true: bool| {
             json!({
-                "type": kind, "status": if done { "True" } else { "Unknown" }, "reason": kind, "message": "",
+                "type": kind, "status": if is_true { "True" } else { "Unknown" }, "reason": kind, "message": "",
                 "lastTransitionTime": "2026-03-04T10:00:00Z",
             })
         };
         let initialized = matches!(phase, ManagedNodePhase::Initialized | ManagedNodePhase::Deleting);
         let conditions = [
-            done("Launched", true),
-            done("Registered", phase != ManagedNodePhase::Launched),
-            done("Initialized", initialized),
-            done("Ready", initialized),
+            condition("Launched", true),
+            condition("Registered", phase != ManagedNodePhase::Launched),
+            condition("Initialized", initialized),
+            condition("Ready", initialized),
         ];
         self.objects.push(json!({
             "apiVersion": "karpenter.sh/v1", "kind": "NodeClaim", "metadata": metadata, "spec": spec,
             "status": {
-                "providerID": provider_id, "capacity": machine.capacity(), "allocatable": machine.allocatable(),
+                "providerID": provider_id, "capacity": instance_type.capacity(), "allocatable": instance_type.allocatable(),
                 "conditions": conditions,
             },
         }));
@@ -159,10 +162,11 @@ impl ClusterDraft {
             let taint = json!([{"key": "example.com/dedicated", "value": "batch", "effect": "NoSchedule"}]);
             spec.insert("taints".to_owned(), taint);
         }
-        let room = json!({"cpu": cpu.to_string(), "memory": format!("{}Gi", cpu * random.between(1, 4)), "pods": "20"});
+        let capacity =
+            json!({"cpu": cpu.to_string(), "memory": format!("{}Gi", cpu * random.between(1, 4)), "pods": "20"});
         self.objects.push(json!({
             "apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}, "spec": spec,
-            "status": {"capacity": room, "allocatable": room},
+            "status": {"capacity": capacity, "allocatable": capacity},
         }));
         if random.happens_percent(30) {
             let driver =
@@ -174,13 +178,14 @@ impl ClusterDraft {
         }
     }
 
-    /// Puts pods on a node: daemons, pods of the apps, and others.
+    /// Adds pods to a node: DaemonSet pods, pods of the apps, and others.
     fn add_bound_pods(&mut self, node: &str) {
         for daemon in self.daemons.clone() {
             if self.random.happens_percent(60) {
                 let mut spec = daemon.spec.clone();
                 spec["nodeName"] = json!(node);
-                // The API server fills in missing requests from limits; and a pod may be older than its template.
+                // The API server fills in missing requests from limits. A pod may be older than its
+                // template.
                 let resources = &mut spec["containers"][0]["resources"];
                 if resources["requests"].is_null() {
                     resources["requests"] = resources["limits"].clone();
@@ -219,7 +224,8 @@ impl ClusterDraft {
                     },
                 })
             };
-            // What runs has found room; the few that ask for more than any machine has would drown the node.
+            // Running pods fit on their node. The few apps that request more than any instance has
+            // would exceed it, so their running pods request less.
             if pod["spec"]["containers"][0]["resources"]["requests"]["cpu"] == "500" {
                 pod["spec"]["containers"][0]["resources"]["requests"]["cpu"] = json!("250m");
             }

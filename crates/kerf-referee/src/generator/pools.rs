@@ -1,16 +1,17 @@
-//! Node pools: weights, requirements, labels, taints, limits, minValues. The first pool is usually open to all.
+//! NodePools: weights, requirements, labels, taints, limits, `minValues`. The first pool has fewer
+//! restrictions than the others.
 
 use serde_json::{Map, Value, json};
 
 use super::instance_types::InstanceTypeSpec;
 use super::{ClusterDraft, set_unless_empty};
 
-/// The key of a label that only pools give to nodes.
+/// A label that nodes get from a pool's requirements.
 pub(super) const TIER: &str = "example.com/tier";
-/// Another one, of the template.
+/// A label that nodes get from a pool's template.
 pub(super) const TEAM: &str = "example.com/team";
 
-/// A pool, as far as other parts of the world need to know it.
+/// The properties of a pool that other parts of the generator need.
 #[derive(Debug, Clone, Default)]
 pub(super) struct PoolDraft {
     pub(super) name: String,
@@ -25,78 +26,78 @@ pub(super) struct PoolDraft {
 }
 
 impl PoolDraft {
-    /// Whether a machine in that zone and capacity type could be of this pool.
-    pub(super) fn allows_offering(&self, machine: &InstanceTypeSpec, zone: &String, capacity_type: &str) -> bool {
-        self.arch.is_none_or(|arch| arch == machine.arch)
+    /// Returns true if the pool allows this type in this zone and capacity type.
+    pub(super) fn allows_offering(&self, instance_type: &InstanceTypeSpec, zone: &String, capacity_type: &str) -> bool {
+        self.arch.is_none_or(|arch| arch == instance_type.arch)
             && self.zones.as_ref().is_none_or(|zones| zones.contains(zone))
             && self.capacity_types.as_ref().is_none_or(|types| types.contains(&capacity_type))
-            && self.families.as_ref().is_none_or(|families| families.contains(&machine.family))
+            && self.families.as_ref().is_none_or(|families| families.contains(&instance_type.family))
     }
 }
 
 impl ClusterDraft {
     pub(super) fn add_pools(&mut self) {
         for index in 0..self.random.between(1, self.size.by_size(1, 3, 4)) {
-            let plan = self.random_pool(index);
-            let object = self.pool_manifest(&plan);
-            self.pools.push(plan);
+            let pool = self.random_pool(index);
+            let object = self.pool_manifest(&pool);
+            self.pools.push(pool);
             self.objects.push(object);
         }
     }
 
     fn random_pool(&mut self, index: usize) -> PoolDraft {
         let random = &mut self.random;
-        let mut plan = PoolDraft { name: format!("pool-{index}"), ..PoolDraft::default() };
+        let mut pool = PoolDraft { name: format!("pool-{index}"), ..PoolDraft::default() };
         let special = if index == 0 { 50 } else { 100 };
         if random.happens_percent(40) {
-            plan.arch = Some(if random.happens_percent(80) { "amd64" } else { "arm64" });
+            pool.arch = Some(if random.happens_percent(80) { "amd64" } else { "arm64" });
         }
         if random.happens_percent(25 * special / 100) {
-            plan.zones = Some(random.pick_subset(&self.zones, 1));
+            pool.zones = Some(random.pick_subset(&self.zones, 1));
         }
         if random.happens_percent(35) {
-            plan.capacity_types = Some(random.pick_subset(&["on-demand", "spot"], 1));
+            pool.capacity_types = Some(random.pick_subset(&["on-demand", "spot"], 1));
         }
         if random.happens_percent(15) {
-            plan.families = Some(random.pick_subset(&["c", "s", "m"], 1));
+            pool.families = Some(random.pick_subset(&["c", "s", "m"], 1));
         }
         if random.happens_percent(25) {
-            plan.tiers = Some(random.pick_subset(&["gold", "silver"], 1));
+            pool.tiers = Some(random.pick_subset(&["gold", "silver"], 1));
         }
         if random.happens_percent(25) {
-            plan.team = Some(*random.pick(&["red", "green"]));
+            pool.team = Some(*random.pick(&["red", "green"]));
         }
         if random.happens_percent(30 * special / 100) {
             let value = *random.pick(&["batch", "web"]);
             let effect = if random.happens_percent(85) { "NoSchedule" } else { "NoExecute" };
-            plan.taints.push(json!({"key": "example.com/dedicated", "value": value, "effect": effect}));
+            pool.taints.push(json!({"key": "example.com/dedicated", "value": value, "effect": effect}));
         }
         if random.happens_percent(5) {
-            plan.taints.push(json!({"key": "example.com/slow", "value": "true", "effect": "PreferNoSchedule"}));
+            pool.taints.push(json!({"key": "example.com/slow", "value": "true", "effect": "PreferNoSchedule"}));
         }
         if random.happens_percent(10) {
-            plan.startup_taints.push(json!({"key": "example.com/agent", "value": "starting", "effect": "NoSchedule"}));
+            pool.startup_taints.push(json!({"key": "example.com/agent", "value": "starting", "effect": "NoSchedule"}));
         }
-        plan
+        pool
     }
 
-    fn pool_manifest(&mut self, plan: &PoolDraft) -> Value {
+    fn pool_manifest(&mut self, pool: &PoolDraft) -> Value {
         let random = &mut self.random;
         let mut requirements = Vec::new();
         let one_of = |key: &str, values: Value| json!({"key": key, "operator": "In", "values": values});
-        if let Some(arch) = plan.arch {
+        if let Some(arch) = pool.arch {
             requirements.push(one_of("kubernetes.io/arch", json!([arch])));
         }
-        if let Some(zones) = &plan.zones {
+        if let Some(zones) = &pool.zones {
             requirements.push(one_of("topology.kubernetes.io/zone", json!(zones)));
         }
-        if let Some(types) = &plan.capacity_types {
+        if let Some(types) = &pool.capacity_types {
             requirements.push(one_of("karpenter.sh/capacity-type", json!(types)));
         }
-        if let Some(families) = &plan.families {
+        if let Some(families) = &pool.families {
             requirements.push(one_of("karpenter.kwok.sh/instance-family", json!(families)));
         }
-        if let Some(tiers) = &plan.tiers {
+        if let Some(tiers) = &pool.tiers {
             requirements.push(one_of(TIER, json!(tiers)));
         }
         if random.happens_percent(12) {
@@ -116,10 +117,10 @@ impl ClusterDraft {
         let mut template = Map::new();
         set_unless_empty(&mut template, "requirements", json!(requirements));
         template.entry("requirements").or_insert_with(|| json!([]));
-        set_unless_empty(&mut template, "taints", json!(plan.taints));
-        set_unless_empty(&mut template, "startupTaints", json!(plan.startup_taints));
+        set_unless_empty(&mut template, "taints", json!(pool.taints));
+        set_unless_empty(&mut template, "startupTaints", json!(pool.startup_taints));
         template.insert("nodeClassRef".to_owned(), node_class_ref());
-        let labels = plan.team.map(|team| json!({TEAM: team}));
+        let labels = pool.team.map(|team| json!({TEAM: team}));
         let metadata = labels.map_or_else(|| json!({}), |labels| json!({"labels": labels}));
         spec.insert("template".to_owned(), json!({"metadata": metadata, "spec": template}));
         if random.happens_percent(40) {
@@ -136,11 +137,11 @@ impl ClusterDraft {
             limits.insert("nodes".to_owned(), json!(random.between(1, 6).to_string()));
         }
         set_unless_empty(&mut spec, "limits", Value::Object(limits));
-        json!({"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": plan.name}, "spec": spec})
+        json!({"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": pool.name}, "spec": spec})
     }
 }
 
-/// The node class of all pools.
+/// Returns the reference to the node class of all pools.
 pub(super) fn node_class_ref() -> Value {
     json!({"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "default"})
 }

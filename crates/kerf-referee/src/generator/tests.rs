@@ -1,4 +1,5 @@
-//! The generator is a function of its seed, keeps its sizes, and makes everything it claims to make.
+//! Tests that the generator is a function of its seed, keeps to its sizes, and produces every
+//! feature.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +8,7 @@ use crate::catalogue;
 use crate::manifests::{ClusterManifests, ManifestError};
 
 #[test]
-fn the_same_seed_makes_the_same_world() {
+fn the_same_seed_generates_the_same_cluster() {
     for size in [ClusterSize::Small, ClusterSize::Medium, ClusterSize::Large] {
         let (one, two) = (provisioning_cluster(7, size), provisioning_cluster(7, size));
         assert_eq!((one.manifests, one.types), (two.manifests, two.types));
@@ -20,26 +21,26 @@ fn the_same_seed_makes_the_same_world() {
 }
 
 #[test]
-fn sizes_are_kept() -> Result<(), ManifestError> {
+fn clusters_keep_to_their_size() -> Result<(), ManifestError> {
     for seed in 0..60 {
         for (size, pods, types, pools) in
             [(ClusterSize::Small, 8, 6, 1), (ClusterSize::Medium, 30, 15, 3), (ClusterSize::Large, 100, 40, 4)]
         {
-            let made = provisioning_cluster(seed, size);
-            let read = ClusterManifests::read(&made.manifests)?;
-            let pending = read.pending_pods().into_iter().filter(|pending| !pending.is_on_deleting_node).count();
+            let generated = provisioning_cluster(seed, size);
+            let cluster = ClusterManifests::read(&generated.manifests)?;
+            let pending = cluster.pending_pods().into_iter().filter(|pending| !pending.is_on_deleting_node).count();
             assert!((1..=pods).contains(&pending), "{seed} {size:?}: {pending} pods");
-            let types_made = catalogue::read(&made.types).map_or(0, |types| types.len());
-            assert!((1..=types).contains(&types_made), "{seed} {size:?}: {types_made} types");
-            assert!((1..=pools).contains(&read.pools.len()));
+            let type_count = catalogue::read(&generated.types).map_or(0, |types| types.len());
+            assert!((1..=types).contains(&type_count), "{seed} {size:?}: {type_count} types");
+            assert!((1..=pools).contains(&cluster.pools.len()));
         }
     }
     Ok(())
 }
 
-/// In how many of 200 mixed worlds each feature occurs. Rare ones may be rare, but none may be lost.
+/// Every feature must occur in at least 5 of 200 clusters of mixed sizes.
 #[test]
-fn worlds_are_interesting() {
+fn every_feature_occurs_in_enough_clusters() {
     let mut counts: BTreeMap<Feature, usize> = BTreeMap::new();
     for seed in 0..200 {
         for feature in mixed_size_cluster(seed).features() {

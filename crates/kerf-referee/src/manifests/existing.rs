@@ -1,4 +1,5 @@
-//! Nodes that are there, or on their way: a Node and its NodeClaim seen as one (spec 02 §5.5, spec 04 §4.6).
+//! Existing nodes: the join of a Node and its NodeClaim (spec 02 §5.5, spec 04 §4.6). A launched
+//! NodeClaim without a Node counts as existing.
 
 use k8s_openapi::api::core::v1::{Node, Pod, Taint};
 use kerf_api::quantity::Quantity;
@@ -10,36 +11,36 @@ use crate::resources::Resources;
 use crate::selectors::{Labels, labels_or_empty, node_labels};
 use crate::storage::HOSTNAME;
 
-/// A node that is there or on its way.
+/// A Node, a launched NodeClaim, or both joined.
 #[derive(Debug, Clone)]
 pub struct ExistingNode<'w> {
-    /// Its name: the NodeClaim's until the node has registered.
+    /// Name of the Node; until the node is registered, the name of the NodeClaim.
     pub name: String,
-    /// Its labels, hostname included.
+    /// Labels, including the hostname.
     pub labels: Labels,
-    /// The taints that will stay.
+    /// Taints without those that a starting node loses by itself.
     pub taints: Vec<Taint>,
-    /// All its resources, and itself as one of `nodes`.
+    /// All resources of the node, and 1 of the resource `nodes`.
     pub capacity: Resources,
-    /// What pods can have of them.
+    /// Resources that pods can use.
     pub allocatable: Resources,
-    /// The pods that are bound to it and have not run to their end.
+    /// Pods that are bound to the node and are not terminal.
     pub pods: Vec<&'w Pod>,
-    /// Whether it is going away, so that nothing may be placed on it.
+    /// True if the node is being deleted; then no pod may be placed on it.
     pub is_deleting: bool,
-    /// The Node, if it has appeared.
+    /// The Node object; `None` if only the NodeClaim exists.
     pub node: Option<&'w Node>,
 }
 
 impl ExistingNode<'_> {
-    /// The pool that it counts for.
+    /// Returns the name of the NodePool to which the node belongs, or `None`.
     pub fn pool(&self) -> Option<&str> {
         self.labels.get(NODEPOOL).map(String::as_str)
     }
 }
 
 impl ClusterManifests {
-    /// The nodes that are there or on their way, by name.
+    /// Returns the existing nodes, by name.
     pub fn existing_nodes(&self) -> Vec<ExistingNode<'_>> {
         let claim_of = |node: &Node| {
             let id = node.spec.as_ref().and_then(|spec| spec.provider_id.as_ref()).filter(|id| !id.is_empty())?;
@@ -94,7 +95,7 @@ impl ClusterManifests {
         let bound = |pod: &&Pod| {
             node_name.is_some() && pod.spec.as_ref().and_then(|s| s.node_name.as_ref()) == node_name.as_ref()
         };
-        let leaving = node.is_some_and(|node| node.metadata.deletion_timestamp.is_some());
+        let node_is_deleting = node.is_some_and(|node| node.metadata.deletion_timestamp.is_some());
         ExistingNode {
             name,
             labels,
@@ -102,22 +103,23 @@ impl ClusterManifests {
             capacity,
             allocatable,
             pods: self.pods.iter().filter(bound).filter(|pod| !is_terminal(pod)).collect(),
-            is_deleting: claim.map_or(leaving, |claim| claim.is_deleting),
+            is_deleting: claim.map_or(node_is_deleting, |claim| claim.is_deleting),
             node,
         }
     }
 }
 
-/// What the node reports, with what it does not report yet (or as zero) taken from the claim.
-fn fill_from_claim(reported: &Resources, promised: &Resources) -> Resources {
-    let mut all = reported.clone();
-    for (name, amount) in promised.iter().filter(|(name, _)| reported.get(name) == Quantity::ZERO) {
-        all.set(name, amount);
+/// Returns the node's resources; those that it does not report yet, or reports as zero, come from
+/// the claim.
+fn fill_from_claim(reported: &Resources, expected: &Resources) -> Resources {
+    let mut resources = reported.clone();
+    for (name, amount) in expected.iter().filter(|(name, _)| reported.get(name) == Quantity::ZERO) {
+        resources.set(name, amount);
     }
-    all
+    resources
 }
 
-/// A taint that every node has at its start and loses by itself.
+/// Returns true for a taint that a starting node has and loses by itself.
 fn is_ephemeral_taint(taint: &Taint) -> bool {
     matches!(
         (taint.key.as_str(), taint.effect.as_str()),

@@ -1,5 +1,5 @@
-//! Which pods a plan has to place: the pending ones (spec 02 §2.1), and those on nodes that are going away (§2.3); and which of
-//! them no plan may place (§2.2, §9.1).
+//! The pods that a plan has to place: pending pods (spec 02 §2.1) and pods on nodes that are being
+//! deleted (§2.3). Also which of them no plan may place (§2.2, §9.1).
 
 use k8s_openapi::api::core::v1::{NodeSelectorRequirement, Pod};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
@@ -15,23 +15,23 @@ use crate::taints::tolerates;
 /// A pod that a plan has to place.
 #[derive(Debug, Clone, Copy)]
 pub struct PendingPod<'w> {
-    /// The pod.
+    /// The pod object.
     pub pod: &'w Pod,
-    /// Whether it still runs on a node that is going away.
+    /// True if the pod still runs on a node that is being deleted.
     pub is_on_deleting_node: bool,
 }
 
-/// Why a pending pod must not be placed.
+/// Reason why a plan must not place a pending pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NotPlannableReason {
-    /// It asks not to run on a node of ours; such a pod may go unmentioned.
+    /// The pod excludes nodes of a NodePool. A plan need not mention such a pod.
     ExcludesManagedNodes,
-    /// It asks for what cannot be asked for.
+    /// The pod requires something that a pod may not require; the text names it.
     Invalid(String),
 }
 
 impl ClusterManifests {
-    /// The pods that a plan has to place or to explain, by namespace and name.
+    /// Returns the pods that a plan has to place or to explain, by namespace and name.
     pub fn pending_pods(&self) -> Vec<PendingPod<'_>> {
         let unbound = self.pods.iter().filter(|pod| is_provisionable(pod));
         let mut pending: Vec<_> = unbound.map(|pod| PendingPod { pod, is_on_deleting_node: false }).collect();
@@ -43,7 +43,8 @@ impl ClusterManifests {
         pending
     }
 
-    /// Why the pending pod must not be placed, if so. Pods that are leaving a node are placed as they are.
+    /// Returns the reason why a plan must not place the pod, or `None` if it may. Pods on nodes
+    /// that are being deleted are only checked for resource claims.
     pub fn not_plannable_reason(&self, pending: PendingPod<'_>) -> Option<NotPlannableReason> {
         let pod = pending.pod;
         if has_resource_claims(pod) {
@@ -71,25 +72,25 @@ impl ClusterManifests {
         })
     }
 
-    /// Whether a pod on a node that is going away will need another place.
+    /// Returns true if the pod must run on another node once its node is deleted.
     fn is_reschedulable(&self, pod: &Pod) -> bool {
         let stateful = is_owned_by_kind(pod, "apps/v1", "StatefulSet");
-        let kept = pod.metadata.annotations.as_ref().and_then(|a| a.get("karpenter.sh/do-not-disrupt"));
+        let annotation = pod.metadata.annotations.as_ref().and_then(|a| a.get("karpenter.sh/do-not-disrupt"));
         let active = !is_terminal(pod) && !is_terminating(pod);
         (active || (is_terminating(pod) && stateful))
             && !is_owned_by_kind(pod, "apps/v1", "DaemonSet")
             && !is_owned_by_kind(pod, "v1", "Node")
-            && !(active && kept.is_some_and(|kept| kept == "true"))
+            && !(active && annotation.is_some_and(|annotation| annotation == "true"))
             && !(active && !tolerates_disruption_taint(pod) && self.is_eviction_blocked(pod))
     }
 
-    /// Whether disruption budgets will never let the pod be evicted.
+    /// Returns true if PodDisruptionBudgets will never allow the pod's eviction.
     fn is_eviction_blocked(&self, pod: &Pod) -> bool {
-        let home = namespace(pod);
+        let pod_namespace = namespace(pod);
         let budgets: Vec<_> = self
             .disruption_budgets
             .iter()
-            .filter(|budget| budget.metadata.namespace.as_deref().unwrap_or("default") == home)
+            .filter(|budget| budget.metadata.namespace.as_deref().unwrap_or("default") == pod_namespace)
             .filter(|budget| selects(budget.spec.as_ref().and_then(|s| s.selector.as_ref()), pod_labels(pod)))
             .collect();
         match budgets.as_slice() {
@@ -100,21 +101,23 @@ impl ClusterManifests {
     }
 }
 
-/// Whether a pending pod waits for a node: it is unbound, on its way nowhere, and not bound to a node by its nature.
+/// Returns true if the pod needs a node: it is not bound, nominated, gated or finished, and belongs
+/// neither to a DaemonSet nor to a node (static pod).
 fn is_provisionable(pod: &Pod) -> bool {
     let status = pod.status.as_ref();
     let bound = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()).is_some_and(|name| !name.is_empty());
     let nominated = status.and_then(|s| s.nominated_node_name.as_deref()).is_some_and(|name| !name.is_empty());
     let gated = pod.spec.as_ref().and_then(|s| s.scheduling_gates.as_deref()).is_some_and(|gates| !gates.is_empty());
-    let mut told = status.into_iter().flat_map(|s| s.conditions.iter().flatten()).filter(|c| c.type_ == "PodScheduled");
-    let unschedulable = told.next().is_none_or(|c| c.reason.as_deref() == Some("Unschedulable"));
+    let mut scheduled_conditions =
+        status.into_iter().flat_map(|s| s.conditions.iter().flatten()).filter(|c| c.type_ == "PodScheduled");
+    let unschedulable = scheduled_conditions.next().is_none_or(|c| c.reason.as_deref() == Some("Unschedulable"));
     !(bound || nominated || gated || is_terminal(pod) || is_terminating(pod))
         && unschedulable
         && !is_owned_by_kind(pod, "apps/v1", "DaemonSet")
         && !is_owned_by_kind(pod, "v1", "Node")
 }
 
-/// Whether an owner of the pod is of that kind.
+/// Returns true if an owner of the pod has this API version and kind.
 pub(crate) fn is_owned_by_kind(pod: &Pod, api_version: &str, kind: &str) -> bool {
     let owners = pod.metadata.owner_references.as_deref().unwrap_or_default();
     owners.iter().any(|owner| owner.api_version == api_version && owner.kind == kind)
@@ -134,7 +137,7 @@ fn node_affinity_expressions(pod: &Pod) -> impl Iterator<Item = &NodeSelectorReq
         .flat_map(|term| term.match_expressions.iter().flatten())
 }
 
-/// Whether the label is one that only the autoscaler may set.
+/// Returns true for a label that only the autoscaler may set.
 fn is_restricted_label(key: &str) -> bool {
     const DOMAINS: [&str; 3] = ["karpenter.sh", "karpenter.k8s.aws", "karpenter.kwok.sh"];
     const ALLOWED: [&str; 6] = [
@@ -146,8 +149,9 @@ fn is_restricted_label(key: &str) -> bool {
         "karpenter.kwok.sh/instance-memory",
     ];
     let domain = key.split_once('/').map_or("", |(domain, _)| domain);
-    let ours = DOMAINS.iter().any(|ours| domain == *ours || domain.ends_with(&format!(".{ours}")));
-    key == HOSTNAME || (ours && !ALLOWED.contains(&key) && !key.starts_with("karpenter.k8s.aws/instance-"))
+    let is_own_domain =
+        DOMAINS.iter().any(|is_own_domain| domain == *is_own_domain || domain.ends_with(&format!(".{is_own_domain}")));
+    key == HOSTNAME || (is_own_domain && !ALLOWED.contains(&key) && !key.starts_with("karpenter.k8s.aws/instance-"))
 }
 
 fn tolerates_disruption_taint(pod: &Pod) -> bool {

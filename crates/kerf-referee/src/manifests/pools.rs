@@ -1,4 +1,4 @@
-//! Node pools and node claims, with the few fields on which placement depends.
+//! NodePools and NodeClaims with the fields on which placement depends.
 
 use std::collections::BTreeMap;
 
@@ -10,46 +10,48 @@ use crate::plan::NodeRequirement;
 use crate::resources::Resources;
 use crate::selectors::Labels;
 
-/// The label of the pool that a node belongs to.
+/// The label with the name of the NodePool.
 pub(crate) const NODEPOOL: &str = "karpenter.sh/nodepool";
 
-/// A NodePool.
+/// A NodePool with its template.
 #[derive(Debug, Clone)]
 pub struct Pool {
-    /// Its name.
+    /// Name of the NodePool.
     pub name: String,
-    /// Heavier pools are preferred.
+    /// Pools with a greater weight are used first.
     pub weight: i64,
-    /// The labels of its nodes: the template's, the pool's name and the node class.
+    /// Labels of the pool's nodes: those of the template, the pool's name and the node class.
     pub labels: Labels,
-    /// What its nodes' labels must satisfy.
+    /// Requirements on the labels of the pool's nodes.
     pub requirements: Vec<NodeRequirement>,
-    /// Its nodes' taints.
+    /// Taints of the pool's nodes.
     pub taints: Vec<Taint>,
-    /// How much of each resource its nodes may have together; `nodes` counts them.
+    /// Greatest amount of each resource that the pool's nodes may have together; `nodes` counts the
+    /// nodes.
     pub limits: Resources,
-    /// Whether pods may get new nodes from it: it is ready, dynamic and not being deleted.
+    /// True if the pool may launch new nodes for pods: it is ready, has no fixed number of
+    /// replicas, and is not being deleted.
     pub is_usable: bool,
 }
 
-/// A NodeClaim: a node that was asked for.
+/// A NodeClaim: a request for a node, and its instance once launched.
 #[derive(Debug, Clone)]
 pub struct NodeClaim {
-    /// Its name.
+    /// Name of the NodeClaim.
     pub name: String,
-    /// Its labels, which its node will get.
+    /// Labels, which the node will get.
     pub labels: Labels,
-    /// The machine, once there is one.
+    /// Provider ID of the instance; `None` until it is launched.
     pub provider_id: Option<String>,
-    /// The taints that its node keeps.
+    /// Permanent taints of the node.
     pub taints: Vec<Taint>,
-    /// The taints that its node has until it is initialized.
+    /// Taints that the node has until it is initialized.
     pub startup_taints: Vec<Taint>,
-    /// All its resources.
+    /// All resources of the instance.
     pub capacity: Resources,
-    /// What pods can have of them.
+    /// Resources that pods can use.
     pub allocatable: Resources,
-    /// Whether it is being deleted.
+    /// True if the claim is being deleted or its instance is terminating.
     pub is_deleting: bool,
 }
 
@@ -91,7 +93,7 @@ impl<'de> Deserialize<'de> for NodeClaim {
     }
 }
 
-/// Both kinds at once; each has only some of the fields.
+/// Wire format of both kinds; each kind has only some of the fields.
 #[derive(Deserialize)]
 struct WireObject {
     metadata: WireMetadata,
@@ -164,7 +166,7 @@ fn is_condition_true(conditions: &[WireCondition], kind: &str) -> bool {
     conditions.iter().any(|condition| condition.kind == kind && condition.status == "True")
 }
 
-/// Quantities may be written as text or as numbers.
+/// Parses quantities that are JSON strings or numbers.
 fn parse_quantities(map: &BTreeMap<String, Value>) -> Resources {
     let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
     let map: BTreeMap<String, String> = map.iter().map(|(name, value)| (name.clone(), text(value))).collect();

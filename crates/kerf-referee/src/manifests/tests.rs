@@ -1,4 +1,4 @@
-//! What is read from manifests: workloads, nodes in every phase, pools.
+//! Tests of decoding manifests: workloads, nodes in every phase, pools.
 
 use serde_json::{Value, json};
 
@@ -6,8 +6,8 @@ use super::*;
 use crate::placement::pod_key;
 
 fn pending_pod_keys(objects: &[Value]) -> Vec<String> {
-    let world = ClusterManifests::decode(&json!({"kind": "List", "items": objects}));
-    world.map(|world| world.pending_pods().iter().map(|p| pod_key(p.pod)).collect()).unwrap_or_default()
+    let cluster = ClusterManifests::decode(&json!({"kind": "List", "items": objects}));
+    cluster.map(|cluster| cluster.pending_pods().iter().map(|p| pod_key(p.pod)).collect()).unwrap_or_default()
 }
 
 fn workload(kind: &str, name: &str, spec: Value) -> Value {
@@ -23,7 +23,7 @@ fn owned_pod(name: &str, kind: &str, owner: &str) -> Value {
 }
 
 #[test]
-fn spec_09_16_a_deployment_stands_for_the_pods_that_it_lacks() {
+fn spec_09_16_a_deployment_adds_the_pods_that_it_lacks() {
     let mut set = workload("ReplicaSet", "web-1", json!({"replicas": 3}));
     set["metadata"]["ownerReferences"] = json!([{"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}]);
     let deployment = workload("Deployment", "web", json!({"replicas": 3}));
@@ -32,7 +32,7 @@ fn spec_09_16_a_deployment_stands_for_the_pods_that_it_lacks() {
 }
 
 #[test]
-fn spec_09_17_a_job_stands_for_the_pods_that_it_still_runs() {
+fn spec_09_17_a_job_adds_the_pods_that_it_still_runs() {
     let job = |spec| pending_pod_keys(&[workload("Job", "j", spec)]).len();
     assert_eq!(job(json!({"parallelism": 5, "completions": 3})), 3);
     assert_eq!(job(json!({"parallelism": 5, "suspend": true})), 0);
@@ -60,9 +60,9 @@ fn decode_managed_node(node_labels: Value, claim_extra: Value) -> Result<Cluster
     ClusterManifests::decode(&json!([claim, node]))
 }
 
-/// Name, zone label, taints, allocatable.
-fn first_node_summary(world: &ClusterManifests) -> (String, Option<&str>, Vec<String>, String) {
-    let nodes = world.existing_nodes();
+/// Returns name, zone label, taints and allocatable of the first node.
+fn first_node_summary(cluster: &ClusterManifests) -> (String, Option<&str>, Vec<String>, String) {
+    let nodes = cluster.existing_nodes();
     let node = &nodes[0];
     let taints = node.taints.iter().map(|taint| taint.key.clone()).collect();
     let zone = node.node.and_then(|n| n.metadata.labels.as_ref()?.get("zone")).map(String::as_str);
@@ -70,17 +70,17 @@ fn first_node_summary(world: &ClusterManifests) -> (String, Option<&str>, Vec<St
 }
 
 #[test]
-fn spec_02_70_71_a_node_is_what_it_will_be_until_it_is_initialized() -> Result<(), ManifestError> {
+fn spec_02_70_71_a_starting_node_counts_with_its_final_taints_and_resources() -> Result<(), ManifestError> {
     let registered = decode_managed_node(json!({"karpenter.sh/registered": "true"}), json!(null))?;
-    let (name, _, taints, room) = first_node_summary(&registered);
-    assert_eq!((name.as_str(), room.as_str()), ("n", "{cpu: 3500m, gpu: 1}"));
+    let (name, _, taints, allocatable) = first_node_summary(&registered);
+    assert_eq!((name.as_str(), allocatable.as_str()), ("n", "{cpu: 3500m, gpu: 1}"));
     assert_eq!(taints, ["k", "foo/readiness.k8s.io/bar"]);
     let ready = decode_managed_node(
         json!({"karpenter.sh/registered": "true", "karpenter.sh/initialized": "true"}),
         json!(null),
     )?;
-    let (_, _, taints, room) = first_node_summary(&ready);
-    assert_eq!((taints.len(), room.as_str()), (4, "{cpu: 3500m, gpu: 0}"));
+    let (_, _, taints, allocatable) = first_node_summary(&ready);
+    assert_eq!((taints.len(), allocatable.as_str()), (4, "{cpu: 3500m, gpu: 0}"));
     let unregistered = decode_managed_node(json!({}), json!(null))?;
     let (name, _, taints, _) = first_node_summary(&unregistered);
     assert_eq!((name.as_str(), taints.as_slice()), ("c", ["k".to_owned()].as_slice()));
@@ -90,7 +90,7 @@ fn spec_02_70_71_a_node_is_what_it_will_be_until_it_is_initialized() -> Result<(
 }
 
 #[test]
-fn what_cannot_be_read_is_named() {
+fn errors_name_the_object_that_cannot_be_decoded() {
     let error = ClusterManifests::read("{").err().map(|error| error.to_string());
     assert_eq!(error.as_deref(), Some("the manifests are not JSON"));
     let error = ClusterManifests::decode(&json!({"kind": "Pod", "metadata": {"name": "p"}, "spec": 7})).err();
@@ -98,12 +98,12 @@ fn what_cannot_be_read_is_named() {
 }
 
 #[test]
-fn pools_come_heaviest_first_and_then_by_later_name() -> Result<(), ManifestError> {
+fn pools_are_sorted_by_weight_and_then_by_later_name() -> Result<(), ManifestError> {
     let pool =
         |name: &str, weight: i64| json!({"kind": "NodePool", "metadata": {"name": name}, "spec": {"weight": weight}});
-    let world =
+    let cluster =
         ClusterManifests::decode(&json!([pool("np-1", 0), pool("np-2", 0), pool("light", 20), pool("heavy", 100)]))?;
-    let names: Vec<&str> = world.pools.iter().map(|pool| pool.name.as_str()).collect();
+    let names: Vec<&str> = cluster.pools.iter().map(|pool| pool.name.as_str()).collect();
     assert_eq!(names, ["heavy", "light", "np-2", "np-1"], "spec 02 #56 and #57");
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Whom a term or a constraint speaks of.
+//! Tests of which pods a term or a constraint selects, and which nodes a constraint includes.
 
 use serde_json::{Value, json};
 
@@ -19,20 +19,20 @@ fn term(value: Value) -> PodAffinityTerm {
 fn spec_02_104_namespaces_of_a_term() {
     let owner = pod("owner", json!({}), json!({}));
     let namespaces: Namespaces = object(json!({"default": {}, "blue": {"team": "x"}, "red": {"team": "y"}}));
-    let chosen = |extra: Value| -> Vec<&str> {
+    let selected_namespaces = |extra: Value| -> Vec<&str> {
         let mut value = json!({"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "db"}}});
         value.as_object_mut().into_iter().for_each(|v| v.extend(extra.as_object().cloned().unwrap_or_default()));
         let term = term(value);
-        let home = ["default", "blue", "red"];
+        let all_namespaces = ["default", "blue", "red"];
         let named = |name: &str| pod_in_namespace("p", name, json!({"app": "db"}));
-        home.into_iter().filter(|name| term_selects(&term, &owner, &named(name), &namespaces)).collect()
+        all_namespaces.into_iter().filter(|name| term_selects(&term, &owner, &named(name), &namespaces)).collect()
     };
-    assert_eq!(chosen(json!({})), ["default"]);
-    assert_eq!(chosen(json!({"namespaces": ["blue"]})), ["blue"]);
-    assert_eq!(chosen(json!({"namespaceSelector": {}})), ["default", "blue", "red"]);
-    assert_eq!(chosen(json!({"namespaceSelector": {"matchLabels": {"team": "y"}}})), ["red"]);
+    assert_eq!(selected_namespaces(json!({})), ["default"]);
+    assert_eq!(selected_namespaces(json!({"namespaces": ["blue"]})), ["blue"]);
+    assert_eq!(selected_namespaces(json!({"namespaceSelector": {}})), ["default", "blue", "red"]);
+    assert_eq!(selected_namespaces(json!({"namespaceSelector": {"matchLabels": {"team": "y"}}})), ["red"]);
     let both = json!({"namespaces": ["blue"], "namespaceSelector": {"matchLabels": {"team": "y"}}});
-    assert_eq!(chosen(both), ["blue", "red"]);
+    assert_eq!(selected_namespaces(both), ["blue", "red"]);
 }
 
 #[test]
@@ -60,7 +60,7 @@ fn spec_02_93_match_label_keys_spread_each_value_apart() {
 }
 
 #[test]
-fn spec_02_86_no_selector_spreads_nobody() {
+fn spec_02_86_a_spread_without_selector_counts_no_pod() {
     let constraint: TopologySpreadConstraint =
         object(json!({"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}));
     let owner = pod("owner", json!({"app": "web"}), json!({}));
@@ -68,7 +68,7 @@ fn spec_02_86_no_selector_spreads_nobody() {
 }
 
 #[test]
-fn spec_02_94_policies_say_which_nodes_count() {
+fn spec_02_94_policies_decide_which_nodes_count() {
     let constraint = |extra: Value| -> TopologySpreadConstraint {
         let mut value = json!({"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"});
         value.as_object_mut().into_iter().for_each(|v| v.extend(extra.as_object().cloned().unwrap_or_default()));

@@ -1,4 +1,4 @@
-//! Which host ports cannot be open side by side.
+//! Tests of host port conflicts.
 
 use serde_json::json;
 
@@ -23,6 +23,6 @@ fn spec_02_66_ports_conflict_by_number_protocol_and_address() {
 }
 
 #[test]
-fn a_container_port_alone_takes_nothing_of_the_host() {
+fn a_container_port_without_host_port_uses_no_host_port() {
     assert!(host_ports(&with_port("", 0, "TCP")).is_empty());
 }

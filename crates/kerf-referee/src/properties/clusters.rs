@@ -1,9 +1,11 @@
-//! What must hold of every plan that takes nodes away, on random clusters.
+//! Properties that every disruption plan must have, checked on random clusters.
 //!
-//! * No rule is broken, by [`disruption::faults`](crate::disruption::faults()).
-//! * Whoever applies the plan and asks again is told that nothing is left to do, unless a budget held something back, or the
-//!   plan says of a machine that it launches that it could go in turn.
-//! * An instance type that no node has and no command names can be taken off the catalogue, and the commands stay as they are.
+//! - No rule is broken, by [`disruption_violations`].
+//! - A second plan, made after the first one is applied, has no commands. Exceptions: a budget held
+//!   a command back, or the plan states that a node which it launches could be removed in turn
+//!   (`LaunchedByPlan`).
+//! - Removing an instance type from the catalogue that no node has and no command names does not
+//!   change the commands.
 
 use std::collections::BTreeSet;
 
@@ -17,60 +19,71 @@ use crate::plan::Plan;
 use crate::program::{PLAN_TIME, Planner};
 use crate::random::Random;
 
-/// What a cluster showed.
+/// Result of the checks on one cluster.
 #[derive(Debug, Clone)]
 pub struct ClusterPropertyResult {
-    /// The cluster's seed.
+    /// Seed of the cluster.
     pub seed: u64,
-    /// Everything that is wrong with the plan.
+    /// All violations, one sentence each.
     pub violations: Vec<String>,
-    /// The reasons of its commands.
+    /// Reasons of the plan's commands.
     pub reasons: Vec<String>,
-    /// Whether the plan says of a machine that it launches that it could go in turn.
+    /// True if the plan states that a node which it launches could be removed in turn.
     pub is_unfinished: bool,
 }
 
-/// Asks for a plan and looks at it from all sides.
-pub fn check_cluster_properties(made: &GeneratedCluster, kerf: &Planner<'_>) -> ClusterPropertyResult {
-    let mut trial =
-        ClusterPropertyResult { seed: made.seed, violations: Vec::new(), reasons: Vec::new(), is_unfinished: false };
-    if let Err(fault) = run_checks(made, kerf, &mut trial) {
-        trial.violations.push(fault);
+/// Makes a plan for a generated cluster and checks all properties.
+pub fn check_cluster_properties(generated: &GeneratedCluster, kerf: &Planner<'_>) -> ClusterPropertyResult {
+    let mut result = ClusterPropertyResult {
+        seed: generated.seed,
+        violations: Vec::new(),
+        reasons: Vec::new(),
+        is_unfinished: false,
+    };
+    if let Err(error) = run_checks(generated, kerf, &mut result) {
+        result.violations.push(error);
     }
-    trial
+    result
 }
 
-fn run_checks(made: &GeneratedCluster, kerf: &Planner<'_>, trial: &mut ClusterPropertyResult) -> Result<(), String> {
-    let at: Timestamp = PLAN_TIME.parse().map_err(|_| "the instant cannot be read".to_owned())?;
-    let (answer, plan) = request_plan(kerf, &made.manifests, &made.types)?;
-    trial.reasons = plan.disruption.commands.iter().map(|command| command.reason.clone()).collect();
-    trial.violations.extend(disruption_violations(&made.manifests, &made.types, &plan, at)?);
-    if !trial.violations.is_empty() {
+fn run_checks(
+    generated: &GeneratedCluster,
+    kerf: &Planner<'_>,
+    result: &mut ClusterPropertyResult,
+) -> Result<(), String> {
+    let at: Timestamp = PLAN_TIME.parse().map_err(|_| "cannot parse the time of the plan".to_owned())?;
+    let (answer, plan) = request_plan(kerf, &generated.manifests, &generated.types)?;
+    result.reasons = plan.disruption.commands.iter().map(|command| command.reason.clone()).collect();
+    result.violations.extend(disruption_violations(&generated.manifests, &generated.types, &plan, at)?);
+    if !result.violations.is_empty() {
         return Ok(());
     }
-    let says = |code: &str| plan.disruption.blocked.iter().any(|blocked| blocked.code == code);
-    trial.is_unfinished = says("LaunchedByPlan");
-    if !says("DisruptionBudget") && !trial.is_unfinished && !plan.disruption.commands.is_empty() {
-        let types = catalogue::read(&made.types).map_err(|error| error.to_string())?;
-        let mut cluster: Value = serde_json::from_str(&made.manifests).map_err(|error| error.to_string())?;
+    let has_blocked = |code: &str| plan.disruption.blocked.iter().any(|blocked| blocked.code == code);
+    result.is_unfinished = has_blocked("LaunchedByPlan");
+    if !has_blocked("DisruptionBudget") && !result.is_unfinished && !plan.disruption.commands.is_empty() {
+        let types = catalogue::read(&generated.types).map_err(|error| error.to_string())?;
+        let mut cluster: Value = serde_json::from_str(&generated.manifests).map_err(|error| error.to_string())?;
         for command in &plan.disruption.commands {
             cluster = apply_command(&cluster, &types, command, at)?;
         }
-        let (_, again) = request_plan(kerf, &cluster.to_string(), &made.types)?;
-        if let Some(more) = again.disruption.commands.first() {
-            let told = plan.disruption.commands.iter().map(|command| (&command.reason, &command.nodes));
-            trial.violations.push(format!(
-                "after {:?} there is still {} {:?}",
-                told.collect::<Vec<_>>(),
-                more.reason,
-                more.nodes
+        let (_, second_plan) = request_plan(kerf, &cluster.to_string(), &generated.types)?;
+        if let Some(command) = second_plan.disruption.commands.first() {
+            let applied_commands = plan.disruption.commands.iter().map(|command| (&command.reason, &command.nodes));
+            result.violations.push(format!(
+                "after the commands {:?} a second plan still has {} {:?}",
+                applied_commands.collect::<Vec<_>>(),
+                command.reason,
+                command.nodes
             ));
         }
     }
-    if let Some(fewer) = without_one_unnamed_type(made, &plan)? {
-        let (other, _) = request_plan(kerf, &made.manifests, &fewer.1)?;
+    if let Some(fewer) = without_one_unnamed_type(generated, &plan)? {
+        let (other, _) = request_plan(kerf, &generated.manifests, &fewer.1)?;
         if other["disruption"]["commands"] != answer["disruption"]["commands"] {
-            trial.violations.push(format!("other commands without {}, which nobody names", fewer.0));
+            result.violations.push(format!(
+                "the commands differ without the instance type {}, which the plan does not name",
+                fewer.0
+            ));
         }
     }
     Ok(())
@@ -78,14 +91,15 @@ fn run_checks(made: &GeneratedCluster, kerf: &Planner<'_>, trial: &mut ClusterPr
 
 fn request_plan(kerf: &Planner<'_>, manifests: &str, types: &str) -> Result<(Value, Plan), String> {
     let answer = kerf(manifests, types)?;
-    let plan = Plan::read(&answer).map_err(|error| format!("not a plan: {error}"))?;
+    let plan = Plan::read(&answer).map_err(|error| format!("cannot read the plan: {error}"))?;
     Ok((answer, plan))
 }
 
-/// The instance types without one that no node has and no command names; none if all are named. Every zone is still on offer, so
-/// that spreads have the same domains.
-fn without_one_unnamed_type(made: &GeneratedCluster, plan: &Plan) -> Result<Option<(String, String)>, String> {
-    let types: Vec<Value> = serde_json::from_str(&made.types).map_err(|error| error.to_string())?;
+/// Removes an instance type that no node has and no command names; returns its name and the other
+/// types. `None` if there is no such type. The zones of all offerings stay the same, so that
+/// spreads have the same domains.
+fn without_one_unnamed_type(generated: &GeneratedCluster, plan: &Plan) -> Result<Option<(String, String)>, String> {
+    let types: Vec<Value> = serde_json::from_str(&generated.types).map_err(|error| error.to_string())?;
     let replacements = plan.disruption.commands.iter().flat_map(|command| &command.replacements);
     let named: BTreeSet<&String> = replacements.flat_map(|claim| &claim.instance_types).collect();
     let zones = |types: &[Value]| -> BTreeSet<String> {
@@ -99,7 +113,7 @@ fn without_one_unnamed_type(made: &GeneratedCluster, plan: &Plan) -> Result<Opti
         let name = instance_type["name"].as_str().unwrap_or_default();
         let mut fewer = types.clone();
         fewer.remove(index);
-        let on_a_node = made.manifests.contains(&format!("\"{name}\""));
+        let on_a_node = generated.manifests.contains(&format!("\"{name}\""));
         if !named.contains(&name.to_owned()) && !on_a_node && zones(&fewer) == zones(&types) {
             candidates.push((name.to_owned(), Value::Array(fewer).to_string()));
         }
@@ -107,5 +121,5 @@ fn without_one_unnamed_type(made: &GeneratedCluster, plan: &Plan) -> Result<Opti
     if candidates.is_empty() {
         return Ok(None);
     }
-    Ok(Some(candidates.swap_remove(Random::new(made.seed).below(candidates.len()))))
+    Ok(Some(candidates.swap_remove(Random::new(generated.seed).below(candidates.len()))))
 }

@@ -49,7 +49,7 @@ fn spec_02_35_pod_level_requests_replace_the_sums() {
         "initContainers": [container("20")],
         "containers": [{"name": "c", "resources": {"requests": {"cpu": "30", "memory": "1Gi"}}}],
     });
-    // Only cpu, memory and huge pages can be asked for at pod level.
+    // Only cpu, memory and huge pages can be requested at pod level.
     assert_eq!(requests(spec), "{cpu: 9900m, memory: 1Gi, pods: 1}");
 }
 
@@ -80,18 +80,18 @@ fn spec_02_37_the_larger_counts_during_a_resize() {
 }
 
 #[test]
-fn spec_02_38_nothing_of_an_unknown_resource_fits() {
-    let room = resources(json!({"cpu": "1"}));
-    assert!(resources(json!({"cpu": "1", "example.com/none": "0"})).fits_into(&room));
-    assert!(!resources(json!({"cpu": "1", "example.com/some": "1"})).fits_into(&room));
+fn spec_02_38_no_request_for_an_unknown_resource_fits() {
+    let available = resources(json!({"cpu": "1"}));
+    assert!(resources(json!({"cpu": "1", "example.com/none": "0"})).fits_into(&available));
+    assert!(!resources(json!({"cpu": "1", "example.com/some": "1"})).fits_into(&available));
 }
 
 #[test]
-fn spec_02_51_room_that_is_overdrawn_takes_nothing() {
-    let room = resources(json!({"cpu": "4", "memory": "-1"}));
-    let lacks = resources(json!({"cpu": "1"})).shortages_in(&room);
-    assert_eq!(lacks.len(), 1);
-    assert_eq!(lacks[0].to_string(), "memory: 0 asked, -1 there");
+fn spec_02_51_a_node_with_a_negative_amount_accepts_no_pod() {
+    let available = resources(json!({"cpu": "4", "memory": "-1"}));
+    let shortages = resources(json!({"cpu": "1"})).shortages_in(&available);
+    assert_eq!(shortages.len(), 1);
+    assert_eq!(shortages[0].to_string(), "memory: 0 requested, -1 available");
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! What can be told of a placement before it is complete: that it breaks an anti-affinity or a spread whatever follows, that
-//! some pods can go nowhere, and that it will cost at least so much.
+//! Bounds on incomplete placements: whether an anti-affinity or spread rule is broken in every
+//! completion, how many pods cannot be placed at all, and the least possible price.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,166 +12,182 @@ use crate::price::Price;
 use crate::resources::pod_requests;
 use crate::storage::HOSTNAME;
 
-/// The resources that bound the price.
+/// Resources that bound the price.
 const PRICED_RESOURCES: [&str; 2] = ["cpu", "memory"];
 
 pub(super) struct SearchBounds<'a> {
     pairwise_anti_affinity_keys: Vec<Vec<BTreeSet<&'a str>>>,
     forbidden_domains: Vec<BTreeSet<(&'a str, String)>>,
     spread_bounds: Vec<Vec<SpreadBound<'a>>>,
-    /// The first mover of each one's kind.
+    /// For each pod, the first pod that is equivalent to it.
     first_equivalent_pod: Vec<usize>,
-    /// Domains in which a pod can still be placed, by key.
+    /// Domains in which a pod can be placed, by key.
     reachable_domains: BTreeMap<&'a str, BTreeSet<String>>,
-    /// How many movers from this one on can go nowhere.
+    /// For each index, the number of pods from there on that cannot be placed at all.
     unplaceable_pods_from: Vec<usize>,
-    /// What the movers from this one on ask for.
+    /// For each index, the sum of the requests from there on.
     requests_from: Vec<[Quantity; PRICED_RESOURCES.len()]>,
     requests: Vec<[Quantity; PRICED_RESOURCES.len()]>,
-    /// The cheapest launches, one for each resource: what they cost and how much they have.
+    /// For each resource, price and amount of the launch with the lowest price per unit.
     best_price_rates: [Option<(Price, Quantity)>; PRICED_RESOURCES.len()],
 }
 
 impl<'a> SearchBounds<'a> {
     pub(super) fn new(nodes: &NodeOptions<'a>, topology: &'a Topology<'a>, kinds: &[String]) -> Self {
-        let number = kinds.len();
-        let spreads: Vec<Vec<SpreadBound<'a>>> = (0..number).map(|mover| topology.spread_bounds(mover)).collect();
-        let mut reachable: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
-        for key in spreads.iter().flatten().map(|spread| spread.key) {
-            reachable.entry(key).or_insert_with(|| nodes.reachable_domains(key));
+        let count = kinds.len();
+        let spread_bounds: Vec<Vec<SpreadBound<'a>>> =
+            (0..count).map(|pod_index| topology.spread_bounds(pod_index)).collect();
+        let mut reachable_domains: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
+        for key in spread_bounds.iter().flatten().map(|spread| spread.key) {
+            reachable_domains.entry(key).or_insert_with(|| nodes.reachable_domains(key));
         }
-        let can_go = |mover: usize| {
-            let bit = 1 << mover;
+        let can_be_placed = |pod_index: usize| {
+            let bit = 1 << pod_index;
             (0..nodes.existing.len()).any(|node| nodes.fits_existing(node, bit))
                 || (0..nodes.node_kinds.len()).any(|kind| nodes.new_node(kind, bit).is_some())
         };
-        let stuck: Vec<bool> =
-            (0..number).map(|mover| !can_go(mover) || topology.lacks_affinity_match(mover)).collect();
+        let unplaceable: Vec<bool> =
+            (0..count).map(|pod_index| !can_be_placed(pod_index) || topology.lacks_affinity_match(pod_index)).collect();
         let requests: Vec<[Quantity; PRICED_RESOURCES.len()]> = topology
             .pods_to_place
             .iter()
-            .zip(&stuck)
-            .map(|(pod, stuck)| {
+            .zip(&unplaceable)
+            .map(|(pod, unplaceable)| {
                 let requests = pod_requests(pod);
-                PRICED_RESOURCES.map(|name| if *stuck { Quantity::ZERO } else { requests.get(name) })
+                PRICED_RESOURCES.map(|name| if *unplaceable { Quantity::ZERO } else { requests.get(name) })
             })
             .collect();
-        let from = |mover: usize| {
-            let sum = |resource: usize| requests[mover..].iter().map(|amounts| amounts[resource]).sum();
+        let requests_after = |pod_index: usize| {
+            let sum = |resource: usize| requests[pod_index..].iter().map(|amounts| amounts[resource]).sum();
             [sum(0), sum(1)]
         };
         Self {
             pairwise_anti_affinity_keys: topology.pairwise_anti_affinity_keys(),
             forbidden_domains: topology.forbidden_domains(),
-            first_equivalent_pod: (0..number)
+            first_equivalent_pod: (0..count)
                 .map(|m| kinds.iter().position(|kind| *kind == kinds[m]).unwrap_or(m))
                 .collect(),
-            spread_bounds: spreads,
-            reachable_domains: reachable,
-            unplaceable_pods_from: (0..=number)
-                .map(|mover| stuck[mover..].iter().filter(|stuck| **stuck).count())
+            spread_bounds,
+            reachable_domains,
+            unplaceable_pods_from: (0..=count)
+                .map(|pod_index| unplaceable[pod_index..].iter().filter(|unplaceable| **unplaceable).count())
                 .collect(),
-            requests_from: (0..=number).map(from).collect(),
+            requests_from: (0..=count).map(requests_after).collect(),
             requests,
             best_price_rates: PRICED_RESOURCES.map(|name| nodes.best_price_rate(name)),
         }
     }
 
-    /// How many pods from this one on can go nowhere.
-    pub(super) fn unplaceable_count_from(&self, mover: usize) -> usize {
-        self.unplaceable_pods_from[mover]
+    /// Returns the number of pods from this index on that cannot be placed at all.
+    pub(super) fn unplaceable_count_from(&self, pod_index: usize) -> usize {
+        self.unplaceable_pods_from[pod_index]
     }
 
-    /// At least so much will the new nodes cost if nobody else is left out: what they cost now; and, for each resource, all that
-    /// cannot go on nodes that are there, bought at the best rate.
+    /// Returns a lower bound on the price of the new nodes if no further pod is left out. It is
+    /// their current price or, if greater for a resource, all requests that do not fit on existing
+    /// nodes, bought at the best rate.
     pub(super) fn min_price(&self, nodes: &NodeOptions<'_>, state: &PartialPlacement) -> Price {
         let now: Price = state.new_nodes.iter().map(|opened| opened.price).sum();
-        let mut least = now;
+        let mut price_bound = now;
         for (resource, rate) in self.best_price_rates.iter().enumerate() {
             let Some((price, amount)) = rate else { continue };
-            let room: Quantity =
+            let free: Quantity =
                 nodes.existing.iter().map(|usable| usable.free_amount(PRICED_RESOURCES[resource])).sum();
-            let seated = |seat: &PodPosition| matches!(seat, PodPosition::Existing(_));
-            let gone = state.positions.iter().zip(&self.requests);
-            let on_existing: Quantity = gone.clone().filter(|(seat, _)| seated(seat)).map(|(_, r)| r[resource]).sum();
-            let on_new = gone.filter(|(seat, _)| matches!(seat, PodPosition::New(_))).map(|(_, r)| r[resource]);
+            let is_on_existing = |position: &PodPosition| matches!(position, PodPosition::Existing(_));
+            let placed_requests = state.positions.iter().zip(&self.requests);
+            let on_existing: Quantity = placed_requests
+                .clone()
+                .filter(|(position, _)| is_on_existing(position))
+                .map(|(_, r)| r[resource])
+                .sum();
+            let on_new = placed_requests
+                .filter(|(position, _)| matches!(position, PodPosition::New(_)))
+                .map(|(_, r)| r[resource]);
             let on_new: Quantity = on_new.sum();
-            let spare = (room - on_existing).max(Quantity::ZERO);
+            let spare = (free - on_existing).max(Quantity::ZERO);
             let to_buy = (self.requests_from[state.positions.len()][resource] - spare).max(Quantity::ZERO) + on_new;
             let cost = to_buy.nanos().saturating_mul(i128::from(price.nanos())) / amount.nanos().max(1);
-            least = least.max(Price::from_nanos(i64::try_from(cost).unwrap_or(i64::MAX)));
+            price_bound = price_bound.max(Price::from_nanos(i64::try_from(cost).unwrap_or(i64::MAX)));
         }
-        least
+        price_bound
     }
 
-    /// Whether the mover that was seated last may be there, as far as can be told.
+    /// Returns false if the position of the last placed pod breaks a rule in every completion.
     pub(super) fn allows_last_placed(&self, nodes: &NodeOptions<'_>, state: &PartialPlacement) -> bool {
-        let mover = state.positions.len() - 1;
-        let seat = state.positions[mover];
-        if seat == PodPosition::Unplaced {
+        let pod_index = state.positions.len() - 1;
+        let position = state.positions[pod_index];
+        if position == PodPosition::Unplaced {
             return true;
         }
-        let domain = |seat: PodPosition, key: &str| certain_domain(nodes, state, seat, key);
-        let forbidden =
-            self.forbidden_domains[mover].iter().any(|(key, value)| domain(seat, key).as_ref() == Some(value));
-        let repelled = (0..mover).any(|other| {
-            let there = state.positions[other];
-            let meet = |key: &&str| domain(seat, key).is_some_and(|here| domain(there, key) == Some(here));
-            there != PodPosition::Unplaced && self.pairwise_anti_affinity_keys[mover][other].iter().any(meet)
+        let domain = |position: PodPosition, key: &str| certain_domain(nodes, state, position, key);
+        let is_forbidden =
+            self.forbidden_domains[pod_index].iter().any(|(key, value)| domain(position, key).as_ref() == Some(value));
+        let is_excluded = (0..pod_index).any(|other| {
+            let other_position = state.positions[other];
+            let same_domain = |key: &&str| {
+                domain(position, key).is_some_and(|own_domain| domain(other_position, key) == Some(own_domain))
+            };
+            other_position != PodPosition::Unplaced
+                && self.pairwise_anti_affinity_keys[pod_index][other].iter().any(same_domain)
         });
-        !forbidden
-            && !repelled
-            && self.spread_bounds[mover].iter().all(|spread| self.spread_can_hold(nodes, state, mover, spread))
+        !is_forbidden
+            && !is_excluded
+            && self.spread_bounds[pod_index].iter().all(|spread| self.spread_can_hold(nodes, state, pod_index, spread))
     }
 
-    /// Whether anti-affinity lets the mover be on a place while others are on theirs.
+    /// Returns true if anti-affinity allows the pod on a target while others are on theirs.
     pub(super) fn anti_affinity_allows(
         &self,
-        mover: usize,
-        place: &PlacementTarget,
-        taken: &[(usize, &PlacementTarget)],
+        pod_index: usize,
+        target: &PlacementTarget,
+        placed_pods: &[(usize, &PlacementTarget)],
     ) -> bool {
-        let here = |key: &str| place.labels.get(key);
-        let forbidden = self.forbidden_domains[mover].iter().any(|(key, value)| here(key) == Some(value));
-        let meets = |(other, there): &(usize, &PlacementTarget)| {
-            self.pairwise_anti_affinity_keys[mover][*other]
+        let label = |key: &str| target.labels.get(key);
+        let is_forbidden = self.forbidden_domains[pod_index].iter().any(|(key, value)| label(key) == Some(value));
+        let shares_domain = |(other, other_target): &(usize, &PlacementTarget)| {
+            self.pairwise_anti_affinity_keys[pod_index][*other]
                 .iter()
-                .any(|key| here(key).is_some() && here(key) == there.labels.get(*key))
+                .any(|key| label(key).is_some() && label(key) == other_target.labels.get(*key))
         };
-        !forbidden && !taken.iter().any(meets)
+        !is_forbidden && !placed_pods.iter().any(shares_domain)
     }
 
-    /// The last of all alike pods in the domain will count the others; the emptiest domain can get at most all that are left.
+    /// Returns false if the spread constraint must be violated. The last of the equivalent pods in
+    /// the domain counts all others there, and the domain with the fewest pods gets at most all
+    /// remaining pods.
     fn spread_can_hold(
         &self,
         nodes: &NodeOptions<'_>,
         state: &PartialPlacement,
-        mover: usize,
+        pod_index: usize,
         spread: &SpreadBound<'_>,
     ) -> bool {
-        let Some(here) = certain_domain(nodes, state, state.positions[mover], spread.key) else { return true };
-        let seated = |wanted: &dyn Fn(usize) -> bool, domain: &String| {
-            let all = state.positions.iter().enumerate().filter(|(other, _)| wanted(*other));
-            all.filter(|(_, seat)| certain_domain(nodes, state, **seat, spread.key).as_ref() == Some(domain)).count()
-                as i64
+        let Some(own_domain) = certain_domain(nodes, state, state.positions[pod_index], spread.key) else {
+            return true;
         };
-        let alike = |other: usize| self.first_equivalent_pod[other] == self.first_equivalent_pod[mover];
-        let residents = |domain: &String| spread.staying_pod_counts.get(domain).copied().unwrap_or(0);
-        let count = residents(&here) + seated(&alike, &here);
-        // Those without a place yet, and those whose domain is still open, may come to any domain that can be reached.
+        let placed_in = |wanted: &dyn Fn(usize) -> bool, domain: &String| {
+            let all = state.positions.iter().enumerate().filter(|(other, _)| wanted(*other));
+            all.filter(|(_, position)| certain_domain(nodes, state, **position, spread.key).as_ref() == Some(domain))
+                .count() as i64
+        };
+        let is_equivalent = |other: usize| self.first_equivalent_pod[other] == self.first_equivalent_pod[pod_index];
+        let staying_count = |domain: &String| spread.staying_pod_counts.get(domain).copied().unwrap_or(0);
+        let count = staying_count(&own_domain) + placed_in(&is_equivalent, &own_domain);
+        // Pods without a position, and pods with an undecided domain, may be placed in any
+        // reachable domain.
         let uncertain = |other: usize| {
             spread.counted_pods[other]
-                && state.positions.get(other).is_none_or(|seat| {
-                    *seat != PodPosition::Unplaced && certain_domain(nodes, state, *seat, spread.key).is_none()
+                && state.positions.get(other).is_none_or(|position| {
+                    *position != PodPosition::Unplaced && certain_domain(nodes, state, *position, spread.key).is_none()
                 })
         };
-        let coming = (0..spread.counted_pods.len()).filter(|other| uncertain(*other)).count() as i64;
-        let most_of = |domain: &String| {
+        let undecided_count = (0..spread.counted_pods.len()).filter(|other| uncertain(*other)).count() as i64;
+        let max_count = |domain: &String| {
             let reachable = self.reachable_domains.get(spread.key).is_some_and(|domains| domains.contains(domain));
-            let certain = residents(domain) + seated(&|other| spread.counted_pods[other], domain);
-            certain + if reachable { coming } else { 0 }
+            let certain = staying_count(domain) + placed_in(&|other| spread.counted_pods[other], domain);
+            certain + if reachable { undecided_count } else { 0 }
         };
-        let minimum = spread.compared_domains.iter().map(most_of).min().unwrap_or(if spread.key == HOSTNAME {
+        let minimum = spread.compared_domains.iter().map(max_count).min().unwrap_or(if spread.key == HOSTNAME {
             0
         } else {
             i64::MAX / 2
@@ -180,9 +196,14 @@ impl<'a> SearchBounds<'a> {
     }
 }
 
-/// The domain of a seat, if it is certain.
-fn certain_domain(nodes: &NodeOptions<'_>, state: &PartialPlacement, seat: PodPosition, key: &str) -> Option<String> {
-    match seat {
+/// Returns the domain of a position, or `None` if it is not decided.
+fn certain_domain(
+    nodes: &NodeOptions<'_>,
+    state: &PartialPlacement,
+    position: PodPosition,
+    key: &str,
+) -> Option<String> {
+    match position {
         PodPosition::Existing(node) => nodes.existing[node].labels.get(key).cloned(),
         PodPosition::New(node) if key == HOSTNAME => Some(format!("new {node}")),
         PodPosition::New(node) => nodes.node_kinds[state.new_nodes[node].kind].pinned_labels.get(key).cloned(),

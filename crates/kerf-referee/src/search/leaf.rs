@@ -1,4 +1,4 @@
-//! The end of a branch: every pod has its seat. Are the rules between pods kept, and what does it cost?
+//! Evaluates a complete placement: whether the rules between pods hold, and what it costs.
 
 use std::rc::Rc;
 
@@ -11,11 +11,12 @@ use crate::placement::pod_key;
 use crate::price::Price;
 use crate::resources::Resources;
 
-/// How many random orders are tried for a placement whose pods cannot be bound in the telling one.
+/// Number of random orders that are tried for a placement whose pods cannot be bound in the greedy
+/// orders.
 const MAX_RANDOM_ORDERS: u64 = 3;
 
 impl BranchAndBound<'_> {
-    /// Keeps the placement if it is lawful and better than the best so far.
+    /// Records the placement if it is valid and better than the best so far.
     pub(super) fn record_if_better(&mut self, state: &PartialPlacement) {
         let nodes: Option<Vec<Rc<NewNode>>> =
             state.new_nodes.iter().map(|opened| self.cached_new_node(opened.kind, opened.pods)).collect();
@@ -29,8 +30,8 @@ impl BranchAndBound<'_> {
         };
         let Some(price) = price else { return };
         let placed = self.pod_kinds.len() - state.unplaced;
-        let better = |best: &Optimum| placed > best.placed || (placed == best.placed && price < best.price);
-        if !self.best.as_ref().is_none_or(better) {
+        let is_better = |best: &Optimum| placed > best.placed || (placed == best.placed && price < best.price);
+        if !self.best.as_ref().is_none_or(is_better) {
             return;
         }
         let opened = state.new_nodes.iter().zip(&nodes).enumerate();
@@ -42,121 +43,133 @@ impl BranchAndBound<'_> {
                 return;
             }
         }
-        let planned: PodTargets = state.positions.iter().map(|seat| self.target_index(*seat)).collect();
-        let lawful = combinations(&choices).into_iter().all(|combination| {
+        let planned: PodTargets = state.positions.iter().map(|position| self.target_index(*position)).collect();
+        let is_valid = combinations(&choices).into_iter().all(|combination| {
             let chosen = choices.iter().zip(&combination).map(|(variants, choice)| variants[*choice].clone());
-            let places: Vec<PlacementTarget> = self.topology.existing_targets.iter().cloned().chain(chosen).collect();
-            self.topology.unbindable_pods(&planned, &places, MAX_RANDOM_ORDERS).is_empty()
+            let targets: Vec<PlacementTarget> = self.topology.existing_targets.iter().cloned().chain(chosen).collect();
+            self.topology.unbindable_pods(&planned, &targets, MAX_RANDOM_ORDERS).is_empty()
         });
-        if lawful {
-            let places: Vec<&PlacementTarget> =
+        if is_valid {
+            let targets: Vec<&PlacementTarget> =
                 self.topology.existing_targets.iter().chain(choices.iter().map(|c| &c[0])).collect();
-            let seats = self.topology.pods_to_place.iter().zip(&planned);
-            let told = seats.filter_map(|(pod, place)| Some((pod_key(pod), places[(*place)?].name.clone())));
-            self.best = Some(Optimum { placed, price, placements: told.collect() });
+            let pods_with_targets = self.topology.pods_to_place.iter().zip(&planned);
+            let placements =
+                pods_with_targets.filter_map(|(pod, target)| Some((pod_key(pod), targets[(*target)?].name.clone())));
+            self.best = Some(Optimum { placed, price, placements: placements.collect() });
         }
     }
 
-    /// What the new nodes cost if each lists all types that suit it and are within what is left of the limits, and takes from
-    /// the limits the most that it could have become when its first pod had come (spec 02 §4.6).
+    /// Returns the price of the new nodes if each claim lists all suitable types that fit into the
+    /// remaining limits. Each claim takes from the limits the greatest capacity that it allowed
+    /// when its first pod was placed (spec 02 §4.6).
     fn price_listing_all_types(
         &mut self,
         state: &PartialPlacement,
         pools: &[usize],
         nodes: &[Rc<NewNode>],
     ) -> Option<Price> {
-        let mut left = self.nodes.remaining_limits.clone();
+        let mut remaining_limits = self.nodes.remaining_limits.clone();
         let mut total = Price::ZERO;
         for ((opened, pool), node) in state.new_nodes.iter().zip(pools).zip(nodes) {
             let first = self.cached_new_node(opened.kind, opened.pods & opened.pods.wrapping_neg())?;
-            let within =
-                |choice: &&TypeChoice| left[*pool].iter().all(|(name, left)| choice.max_capacity.get(name) <= left);
-            let price = node.type_choices.iter().filter(within).map(|choice| choice.price).min()?;
-            let listed = first.type_choices.iter().filter(within);
-            let most = listed.fold(Resources::new(), |most, choice| most.max(&choice.max_capacity));
+            let is_within_limits = |choice: &&TypeChoice| {
+                remaining_limits[*pool].iter().all(|(name, limit)| choice.max_capacity.get(name) <= limit)
+            };
+            let price = node.type_choices.iter().filter(is_within_limits).map(|choice| choice.price).min()?;
+            let listed = first.type_choices.iter().filter(is_within_limits);
+            let max_capacity =
+                listed.fold(Resources::new(), |max_capacity, choice| max_capacity.max(&choice.max_capacity));
             total = total + price;
-            left[*pool] = left[*pool].minus(&most);
+            remaining_limits[*pool] = remaining_limits[*pool].minus(&max_capacity);
         }
         Some(total)
     }
 
-    /// What the new node may turn out to be: one place for each combination of topology labels.
+    /// Returns the targets that the new node may become, one for each combination of topology
+    /// labels.
     fn possible_targets(&self, kind: usize, index: usize, node: &NewNode) -> Vec<PlacementTarget> {
-        // Whoever may choose lists the cheapest alone.
+        // A free choice lists only the cheapest type, so it has one target.
         let one = self.domain_choice == DomainChoice::Unrestricted && !self.nodes.needs_min_values(kind);
         let variants = node.label_variants.iter().take(if one { 1 } else { usize::MAX });
         variants.map(|labels| self.nodes.new_target(kind, index, labels.clone())).collect()
     }
 
-    /// Anti-affinity narrows an open claim to the domains that are free, whichever of its own the others take; those with the
-    /// fewest choices go first.
+    /// Restricts undecided claims to the domains that anti-affinity leaves free, whichever of their
+    /// own domains the other claims take. Claims with the fewest choices come first.
     fn apply_anti_affinity(&self, state: &PartialPlacement, choices: &mut [Vec<PlacementTarget>]) {
         let mut order: Vec<usize> = (0..choices.len()).collect();
         order.sort_by_key(|node| choices[*node].len());
         for (turn, node) in order.iter().enumerate() {
             let on = |wanted: usize| {
                 (0..state.positions.len())
-                    .filter(move |mover| state.positions[*mover] == PodPosition::New(wanted))
+                    .filter(move |pod_index| state.positions[*pod_index] == PodPosition::New(wanted))
                     .collect::<Vec<_>>()
             };
-            let here = on(*node);
-            let mut taken: Vec<(usize, &PlacementTarget)> = Vec::new();
-            for (mover, seat) in state.positions.iter().enumerate() {
-                if let (PodPosition::Existing(_), Some(place)) = (seat, self.target_index(*seat)) {
-                    taken.push((mover, &self.topology.existing_targets[place]));
+            let own_pods = on(*node);
+            let mut placed_pods: Vec<(usize, &PlacementTarget)> = Vec::new();
+            for (pod_index, position) in state.positions.iter().enumerate() {
+                if let (PodPosition::Existing(_), Some(target)) = (position, self.target_index(*position)) {
+                    placed_pods.push((pod_index, &self.topology.existing_targets[target]));
                 }
             }
             for other in &order[..turn] {
-                taken.extend(on(*other).into_iter().flat_map(|mover| choices[*other].iter().map(move |p| (mover, p))));
+                placed_pods.extend(
+                    on(*other).into_iter().flat_map(|pod_index| choices[*other].iter().map(move |p| (pod_index, p))),
+                );
             }
-            let welcome = |variant: &&PlacementTarget| {
-                here.iter().all(|mover| self.bounds.anti_affinity_allows(*mover, variant, &taken))
+            let is_allowed = |variant: &&PlacementTarget| {
+                own_pods.iter().all(|pod_index| self.bounds.anti_affinity_allows(*pod_index, variant, &placed_pods))
             };
-            choices[*node] = choices[*node].iter().filter(welcome).cloned().collect();
+            choices[*node] = choices[*node].iter().filter(is_allowed).cloned().collect();
         }
     }
 
-    /// Whether nothing was pinned that a planner leaves open, and nobody relies on a zone that was open when it mattered.
+    /// Returns true if no key is pinned that a planner would leave undecided, and no affinity
+    /// depends on a domain that was undecided when the pod was placed.
     fn respects_forced_domains(&self, state: &PartialPlacement, choices: &[Vec<PlacementTarget>]) -> bool {
-        let justified =
+        let pins_are_forced =
             state.new_nodes.iter().all(|opened| self.nodes.is_pinned_only_when_forced(opened.kind, opened.pods, 0));
-        let certain = |mover: usize, key: &str| match state.positions[mover] {
+        let certain = |pod_index: usize, key: &str| match state.positions[pod_index] {
             PodPosition::Existing(_) => true,
             PodPosition::New(node) => {
-                self.nodes.decides_domain(mover, key)
-                    || self.nodes.unpinned_value_count(state.new_nodes[node].kind, 1 << mover, key) <= 1
+                self.nodes.decides_domain(pod_index, key)
+                    || self.nodes.unpinned_value_count(state.new_nodes[node].kind, 1 << pod_index, key) <= 1
             }
             PodPosition::Unplaced => false,
         };
-        let places: Vec<&PlacementTarget> =
+        let targets: Vec<&PlacementTarget> =
             self.topology.existing_targets.iter().chain(choices.iter().map(|c| &c[0])).collect();
-        let bound: PodTargets = state.positions.iter().map(|seat| self.target_index(*seat)).collect();
-        let companions = |mover| self.topology.has_certain_affinity_matches(mover, &bound, &places, &certain);
-        justified && (0..self.pod_kinds.len()).all(companions)
+        let bound: PodTargets = state.positions.iter().map(|position| self.target_index(*position)).collect();
+        let affinity_holds =
+            |pod_index| self.topology.has_certain_affinity_matches(pod_index, &bound, &targets, &certain);
+        pins_are_forced && (0..self.pod_kinds.len()).all(affinity_holds)
     }
 }
 
-/// The cheapest choice for each node such that no pool exceeds what is left of its limits; `None` if there is none, or nothing is left
-/// of the trials.
+/// Returns the cheapest choice of types for all nodes that keeps every pool within its remaining
+/// limits. Returns `None` if there is none or the trials are used up.
 fn cheapest_within_limits(
     pools: &[usize],
     nodes: &[Rc<NewNode>],
-    left: Vec<Resources>,
-    trials: &mut u64,
+    remaining_limits: Vec<Resources>,
+    trials_left: &mut u64,
 ) -> Option<Price> {
     let (Some((node, nodes)), Some((pool, pools))) = (nodes.split_first(), pools.split_first()) else {
         return Some(Price::ZERO);
     };
-    *trials = trials.checked_sub(1)?;
-    if left[*pool].iter().next().is_none() {
-        return Some(node.cheapest_price() + cheapest_within_limits(pools, nodes, left, trials)?);
+    *trials_left = trials_left.checked_sub(1)?;
+    if remaining_limits[*pool].iter().next().is_none() {
+        return Some(node.cheapest_price() + cheapest_within_limits(pools, nodes, remaining_limits, trials_left)?);
     }
     let possible = node.type_choices.iter().filter_map(|choice| {
-        let rest = left[*pool].minus(&choice.max_capacity);
-        let kept = rest.iter().all(|(_, amount)| amount >= Quantity::ZERO);
-        let mut left = left.clone();
-        left[*pool] = rest;
-        kept.then(|| cheapest_within_limits(pools, nodes, left, trials)).flatten().map(|rest| choice.price + rest)
+        let remaining = remaining_limits[*pool].minus(&choice.max_capacity);
+        let is_within_limits = remaining.iter().all(|(_, amount)| amount >= Quantity::ZERO);
+        let mut remaining_limits = remaining_limits.clone();
+        remaining_limits[*pool] = remaining;
+        is_within_limits
+            .then(|| cheapest_within_limits(pools, nodes, remaining_limits, trials_left))
+            .flatten()
+            .map(|other_nodes| choice.price + other_nodes)
     });
     possible.min()
 }

@@ -1,4 +1,4 @@
-//! Small worlds whose best placement can be worked out by hand.
+//! Tests on small clusters whose optimum can be found by hand.
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,8 @@ use crate::catalogue;
 
 const ZONE: &str = "topology.kubernetes.io/zone";
 
-/// Types `s` (2 CPU, $1), `m` (4 CPU, $1.8) and `l` (8 CPU, $4), on demand in zones a and b; `m` in zone b for $1.5.
+/// Returns the types `s` (2 CPU, $1), `m` (4 CPU, $1.8) and `l` (8 CPU, $4), on-demand in zones a
+/// and b; `m` costs $1.5 in zone b.
 fn types() -> Value {
     let offering = |zone: &str, price: f64| {
         json!({"Price": price, "Available": true, "Requirements": [
@@ -44,10 +45,10 @@ fn pods(number: usize, cpu: &str, spec: &Value) -> Vec<Value> {
         .collect()
 }
 
-fn optimum_of(objects: &[Value], commitment: DomainChoice) -> Option<(usize, String)> {
-    let world = ClusterManifests::decode(&json!(objects)).ok()?;
+fn optimum_of(objects: &[Value], domain_choice: DomainChoice) -> Option<(usize, String)> {
+    let cluster = ClusterManifests::decode(&json!(objects)).ok()?;
     let catalogue = catalogue::read(&types().to_string()).ok()?;
-    let best = optimum(&world, &catalogue, commitment, 1_000_000)?;
+    let best = optimum(&cluster, &catalogue, domain_choice, 1_000_000)?;
     Some((best.placed, best.price.to_string()))
 }
 
@@ -62,98 +63,104 @@ fn pod_affinity_spec(kind: &str, key: &str) -> Value {
 }
 
 #[test]
-fn the_cheapest_mix_is_found() {
-    let world = |number| [vec![pool(json!({}))], pods(number, "900m", &json!({}))].concat();
-    assert_eq!(optimum_of(&world(2), DomainChoice::Unrestricted), Some(expected_optimum(2, "$1/h")));
-    assert_eq!(optimum_of(&world(4), DomainChoice::Unrestricted), Some(expected_optimum(4, "$1.5/h")));
-    assert_eq!(optimum_of(&world(6), DomainChoice::Unrestricted), Some(expected_optimum(6, "$2.5/h")));
-    assert_eq!(optimum_of(&world(8), DomainChoice::Unrestricted), Some(expected_optimum(8, "$3/h")));
+fn the_cheapest_mix_of_types_is_found() {
+    let objects = |number| [vec![pool(json!({}))], pods(number, "900m", &json!({}))].concat();
+    assert_eq!(optimum_of(&objects(2), DomainChoice::Unrestricted), Some(expected_optimum(2, "$1/h")));
+    assert_eq!(optimum_of(&objects(4), DomainChoice::Unrestricted), Some(expected_optimum(4, "$1.5/h")));
+    assert_eq!(optimum_of(&objects(6), DomainChoice::Unrestricted), Some(expected_optimum(6, "$2.5/h")));
+    assert_eq!(optimum_of(&objects(8), DomainChoice::Unrestricted), Some(expected_optimum(8, "$3/h")));
 }
 
 #[test]
-fn nodes_that_are_there_cost_nothing() {
+fn existing_nodes_cost_nothing() {
     let node = json!({"kind": "Node", "metadata": {"name": "n", "labels": {ZONE: "a"}},
                       "status": {"allocatable": {"cpu": "2", "pods": "10"}}});
-    let world = [vec![pool(json!({})), node], pods(3, "900m", &json!({}))].concat();
-    assert_eq!(optimum_of(&world, DomainChoice::Unrestricted), Some(expected_optimum(3, "$1/h")));
+    let objects = [vec![pool(json!({})), node], pods(3, "900m", &json!({}))].concat();
+    assert_eq!(optimum_of(&objects, DomainChoice::Unrestricted), Some(expected_optimum(3, "$1/h")));
 }
 
 #[test]
-fn what_fits_nowhere_is_left_out() {
-    let mut world = [vec![pool(json!({}))], pods(2, "900m", &json!({}))].concat();
-    world[1]["spec"]["containers"][0]["resources"]["requests"]["cpu"] = json!("100");
-    assert_eq!(optimum_of(&world, DomainChoice::Unrestricted), Some(expected_optimum(1, "$1/h")));
+fn a_pod_that_fits_on_no_node_is_left_out() {
+    let mut objects = [vec![pool(json!({}))], pods(2, "900m", &json!({}))].concat();
+    objects[1]["spec"]["containers"][0]["resources"]["requests"]["cpu"] = json!("100");
+    assert_eq!(optimum_of(&objects, DomainChoice::Unrestricted), Some(expected_optimum(1, "$1/h")));
 }
 
 #[test]
 fn limits_decide_how_many_are_placed() {
-    let world = |limits: Value| [vec![pool(json!({"limits": limits}))], pods(4, "900m", &json!({}))].concat();
-    assert_eq!(optimum_of(&world(json!({"cpu": "2"})), DomainChoice::Unrestricted), Some(expected_optimum(2, "$1/h")));
-    // Two small nodes are dearer than a middle one, but a limit on nodes decides otherwise than one on CPUs.
+    let objects = |limits: Value| [vec![pool(json!({"limits": limits}))], pods(4, "900m", &json!({}))].concat();
     assert_eq!(
-        optimum_of(&world(json!({"cpu": "4", "nodes": "1"})), DomainChoice::Unrestricted),
+        optimum_of(&objects(json!({"cpu": "2"})), DomainChoice::Unrestricted),
+        Some(expected_optimum(2, "$1/h"))
+    );
+    // Two small nodes cost more than a middle one, but limits on nodes and on CPUs lead to
+    // different results.
+    assert_eq!(
+        optimum_of(&objects(json!({"cpu": "4", "nodes": "1"})), DomainChoice::Unrestricted),
         Some(expected_optimum(4, "$1.5/h"))
     );
 }
 
 #[test]
-fn hosts_apart_need_a_node_each() {
-    let world =
+fn pods_with_host_anti_affinity_need_a_node_each() {
+    let objects =
         [vec![pool(json!({}))], pods(3, "900m", &pod_affinity_spec("podAntiAffinity", "kubernetes.io/hostname"))]
             .concat();
-    assert_eq!(optimum_of(&world, DomainChoice::Unrestricted), Some(expected_optimum(3, "$3/h")));
-    assert_eq!(optimum_of(&world, DomainChoice::OnlyWhenForced), Some(expected_optimum(3, "$3/h")));
+    assert_eq!(optimum_of(&objects, DomainChoice::Unrestricted), Some(expected_optimum(3, "$3/h")));
+    assert_eq!(optimum_of(&objects, DomainChoice::OnlyWhenForced), Some(expected_optimum(3, "$3/h")));
 }
 
 #[test]
-fn spec_02_102_zones_apart_are_found_only_by_free_choice() {
-    let world = [vec![pool(json!({}))], pods(3, "900m", &pod_affinity_spec("podAntiAffinity", ZONE))].concat();
-    assert_eq!(optimum_of(&world, DomainChoice::Unrestricted), Some(expected_optimum(2, "$2/h")));
-    assert_eq!(optimum_of(&world, DomainChoice::OnlyWhenForced), Some(expected_optimum(1, "$1/h")));
+fn spec_02_102_zone_anti_affinity_is_satisfied_only_by_free_choice() {
+    let objects = [vec![pool(json!({}))], pods(3, "900m", &pod_affinity_spec("podAntiAffinity", ZONE))].concat();
+    assert_eq!(optimum_of(&objects, DomainChoice::Unrestricted), Some(expected_optimum(2, "$2/h")));
+    assert_eq!(optimum_of(&objects, DomainChoice::OnlyWhenForced), Some(expected_optimum(1, "$1/h")));
 }
 
 #[test]
-fn a_pod_that_is_bound_to_a_zone_leaves_the_others_to_the_next() {
-    let mut world = [vec![pool(json!({}))], pods(2, "900m", &pod_affinity_spec("podAntiAffinity", ZONE))].concat();
-    world[1]["spec"]["nodeSelector"] = json!({ZONE: "a"});
-    assert_eq!(optimum_of(&world, DomainChoice::OnlyWhenForced), Some(expected_optimum(2, "$2/h")));
+fn a_zone_selector_leaves_other_zones_to_pods_with_anti_affinity() {
+    let mut objects = [vec![pool(json!({}))], pods(2, "900m", &pod_affinity_spec("podAntiAffinity", ZONE))].concat();
+    objects[1]["spec"]["nodeSelector"] = json!({ZONE: "a"});
+    assert_eq!(optimum_of(&objects, DomainChoice::OnlyWhenForced), Some(expected_optimum(2, "$2/h")));
 }
 
 #[test]
-fn spec_02_101_nobody_can_be_near_a_pod_whose_zone_is_open() {
-    let mut near = pods(1, "1900m", &pod_affinity_spec("podAffinity", ZONE)).remove(0);
-    near["metadata"] = json!({"name": "y-0", "namespace": "default", "labels": {"app": "y"}});
-    let mut world = [vec![pool(json!({}))], pods(1, "1900m", &json!({})), vec![near]].concat();
-    assert_eq!(optimum_of(&world, DomainChoice::Unrestricted), Some(expected_optimum(2, "$1.5/h")));
-    assert_eq!(optimum_of(&world, DomainChoice::OnlyWhenForced), Some(expected_optimum(1, "$1/h")));
-    world[1]["spec"]["nodeSelector"] = json!({ZONE: "a"});
-    assert_eq!(optimum_of(&world, DomainChoice::OnlyWhenForced), Some(expected_optimum(2, "$1.8/h")));
+fn spec_02_101_no_pod_has_affinity_to_a_pod_with_an_undecided_zone() {
+    let mut affine_pod = pods(1, "1900m", &pod_affinity_spec("podAffinity", ZONE)).remove(0);
+    affine_pod["metadata"] = json!({"name": "y-0", "namespace": "default", "labels": {"app": "y"}});
+    let mut objects = [vec![pool(json!({}))], pods(1, "1900m", &json!({})), vec![affine_pod]].concat();
+    assert_eq!(optimum_of(&objects, DomainChoice::Unrestricted), Some(expected_optimum(2, "$1.5/h")));
+    assert_eq!(optimum_of(&objects, DomainChoice::OnlyWhenForced), Some(expected_optimum(1, "$1/h")));
+    objects[1]["spec"]["nodeSelector"] = json!({ZONE: "a"});
+    assert_eq!(optimum_of(&objects, DomainChoice::OnlyWhenForced), Some(expected_optimum(2, "$1.8/h")));
 }
 
 #[test]
-fn a_spread_decides_its_zones() {
+fn a_spread_decides_the_zones_of_its_pods() {
     let spread = json!({"topologySpreadConstraints": [{
         "maxSkew": 1, "topologyKey": ZONE, "whenUnsatisfiable": "DoNotSchedule",
         "labelSelector": {"matchLabels": {"app": "x"}},
     }]});
-    let world = [vec![pool(json!({}))], pods(4, "900m", &spread)].concat();
-    assert_eq!(optimum_of(&world, DomainChoice::Unrestricted), Some(expected_optimum(4, "$2/h")));
-    assert_eq!(optimum_of(&world, DomainChoice::OnlyWhenForced), Some(expected_optimum(4, "$2/h")));
+    let objects = [vec![pool(json!({}))], pods(4, "900m", &spread)].concat();
+    assert_eq!(optimum_of(&objects, DomainChoice::Unrestricted), Some(expected_optimum(4, "$2/h")));
+    assert_eq!(optimum_of(&objects, DomainChoice::OnlyWhenForced), Some(expected_optimum(4, "$2/h")));
 }
 
 #[test]
-fn spec_02_118_variety_is_kept() {
-    let demand = json!([{"key": "node.kubernetes.io/instance-type", "operator": "Exists", "minValues": 2}]);
-    let world =
-        [vec![pool(json!({"template": {"spec": {"requirements": demand}}}))], pods(5, "900m", &json!({}))].concat();
-    // Five pods fit on `l` alone, which is not enough; so two nodes, for which two types remain each.
-    assert_eq!(optimum_of(&world, DomainChoice::Unrestricted), Some(expected_optimum(5, "$2.5/h")));
+fn spec_02_118_min_values_are_kept() {
+    let requirement = json!([{"key": "node.kubernetes.io/instance-type", "operator": "Exists", "minValues": 2}]);
+    let objects =
+        [vec![pool(json!({"template": {"spec": {"requirements": requirement}}}))], pods(5, "900m", &json!({}))]
+            .concat();
+    // Five pods fit only on `l`, and one type is not enough. So there are two nodes, each of which
+    // allows two types.
+    assert_eq!(optimum_of(&objects, DomainChoice::Unrestricted), Some(expected_optimum(5, "$2.5/h")));
 }
 
 #[test]
-fn variety_is_found_within_one_alternative_of_a_node_affinity() {
-    let demand = json!([{"key": "node.kubernetes.io/instance-type", "operator": "Exists", "minValues": 2}]);
-    let world = |alternatives: &[&[&str]]| {
+fn min_values_are_satisfied_within_one_node_affinity_term() {
+    let requirement = json!([{"key": "node.kubernetes.io/instance-type", "operator": "Exists", "minValues": 2}]);
+    let objects = |alternatives: &[&[&str]]| {
         let term = |types: &&[&str]| {
             json!({"matchExpressions": [
                 {"key": "node.kubernetes.io/instance-type", "operator": "In", "values": types},
@@ -163,45 +170,51 @@ fn variety_is_found_within_one_alternative_of_a_node_affinity() {
         let affinity = json!({"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {
             "nodeSelectorTerms": terms,
         }}}});
-        [vec![pool(json!({"template": {"spec": {"requirements": demand}}}))], pods(1, "900m", &affinity)].concat()
+        [vec![pool(json!({"template": {"spec": {"requirements": requirement}}}))], pods(1, "900m", &affinity)].concat()
     };
-    assert_eq!(optimum_of(&world(&[&["s"], &["m"]]), DomainChoice::OnlyWhenForced), Some(expected_optimum(0, "$0/h")));
     assert_eq!(
-        optimum_of(&world(&[&["l"], &["s", "m"]]), DomainChoice::OnlyWhenForced),
+        optimum_of(&objects(&[&["s"], &["m"]]), DomainChoice::OnlyWhenForced),
+        Some(expected_optimum(0, "$0/h"))
+    );
+    assert_eq!(
+        optimum_of(&objects(&[&["l"], &["s", "m"]]), DomainChoice::OnlyWhenForced),
         Some(expected_optimum(1, "$1/h"))
     );
 }
 
-// kube-scheduler would have them on a node that is in no zone; by spec 02 §8.5 a planner keeps them off it.
+// kube-scheduler would bind them to a node without a zone; by spec 02 §8.5 a planner does not.
 #[test]
-fn a_node_without_a_zone_is_nothing_for_pods_that_are_kept_apart_by_zone() {
-    let room = json!({"cpu": "8", "memory": "64Gi", "pods": "10"});
-    let node = json!({"kind": "Node", "metadata": {"name": "n"}, "status": {"capacity": room, "allocatable": room}});
-    let apart = pods(1, "900m", &pod_affinity_spec("podAntiAffinity", "topology.kubernetes.io/zone"));
-    let world = [vec![pool(json!({"limits": {"nodes": "0"}})), node], apart].concat();
-    assert_eq!(optimum_of(&world, DomainChoice::Unrestricted), Some(expected_optimum(1, "$0/h")));
-    assert_eq!(optimum_of(&world, DomainChoice::OnlyWhenForced), Some(expected_optimum(0, "$0/h")));
+fn a_node_without_a_zone_is_not_used_for_zone_anti_affinity() {
+    let capacity = json!({"cpu": "8", "memory": "64Gi", "pods": "10"});
+    let node =
+        json!({"kind": "Node", "metadata": {"name": "n"}, "status": {"capacity": capacity, "allocatable": capacity}});
+    let separated = pods(1, "900m", &pod_affinity_spec("podAntiAffinity", "topology.kubernetes.io/zone"));
+    let objects = [vec![pool(json!({"limits": {"nodes": "0"}})), node], separated].concat();
+    assert_eq!(optimum_of(&objects, DomainChoice::Unrestricted), Some(expected_optimum(1, "$0/h")));
+    assert_eq!(optimum_of(&objects, DomainChoice::OnlyWhenForced), Some(expected_optimum(0, "$0/h")));
 }
 
 #[test]
-fn too_much_is_not_tried() {
-    let world = [vec![pool(json!({}))], pods(MAX_PODS + 1, "900m", &json!({}))].concat();
-    assert_eq!(optimum_of(&world, DomainChoice::Unrestricted), None);
+fn too_many_pods_are_not_searched() {
+    let objects = [vec![pool(json!({}))], pods(MAX_PODS + 1, "900m", &json!({}))].concat();
+    assert_eq!(optimum_of(&objects, DomainChoice::Unrestricted), None);
 }
 
-/// Karpenter's recorded plans are lawful, so the best must be at least as good; here the search is held against itself.
+/// Compares the search with itself: an optimum with free choice of domains can only be better.
 #[test]
-fn free_choice_is_never_worse_than_late_commitment() {
+fn free_choice_is_never_worse_than_forced_choice() {
     for seed in 0..12 {
-        let made = crate::generator::provisioning_cluster(seed, crate::generator::ClusterSize::Small);
-        let (Ok(world), Ok(catalogue)) = (ClusterManifests::read(&made.manifests), catalogue::read(&made.types)) else {
+        let generated = crate::generator::provisioning_cluster(seed, crate::generator::ClusterSize::Small);
+        let (Ok(cluster), Ok(catalogue)) =
+            (ClusterManifests::read(&generated.manifests), catalogue::read(&generated.types))
+        else {
             panic!("world {seed} cannot be read");
         };
-        let both =
-            [DomainChoice::Unrestricted, DomainChoice::OnlyWhenForced].map(|c| optimum(&world, &catalogue, c, 200_000));
-        if let [Some(free), Some(late)] = both {
-            let better = free.placed > late.placed || (free.placed == late.placed && free.price <= late.price);
-            assert!(better, "world {seed}: {free:?} against {late:?}");
+        let both = [DomainChoice::Unrestricted, DomainChoice::OnlyWhenForced]
+            .map(|c| optimum(&cluster, &catalogue, c, 200_000));
+        if let [Some(free), Some(forced)] = both {
+            let better = free.placed > forced.placed || (free.placed == forced.placed && free.price <= forced.price);
+            assert!(better, "world {seed}: {free:?} against {forced:?}");
         }
     }
 }

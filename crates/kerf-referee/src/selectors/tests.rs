@@ -1,4 +1,4 @@
-//! Selectors on labels, as the Kubernetes documentation defines them.
+//! Tests of label selectors and node selectors.
 
 use serde_json::{Value, json};
 
@@ -71,14 +71,14 @@ fn a_node_must_match_the_selector_and_one_of_the_terms() {
             }}},
         }),
     );
-    let wanted = |value| node_affinity_matches(&pod, "n", &labels(value));
-    assert!(wanted(json!({"disk": "fast", "zone": "b"})));
-    assert!(!wanted(json!({"disk": "slow", "zone": "b"})));
-    assert!(!wanted(json!({"disk": "fast", "zone": "c"})));
+    let matches = |value| node_affinity_matches(&pod, "n", &labels(value));
+    assert!(matches(json!({"disk": "fast", "zone": "b"})));
+    assert!(!matches(json!({"disk": "slow", "zone": "b"})));
+    assert!(!matches(json!({"disk": "fast", "zone": "c"})));
 }
 
 #[test]
-fn a_term_that_says_nothing_matches_no_node_and_fields_mean_the_name() {
+fn an_empty_term_matches_no_node_and_match_fields_compare_the_name() {
     let nothing: NodeSelectorTerm = object(json!({}));
     assert!(!term_matches(&nothing, "n", &labels(json!({}))));
     let name: NodeSelectorTerm =

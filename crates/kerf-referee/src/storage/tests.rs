@@ -1,4 +1,4 @@
-//! How far a claim has come, and where its volume can be used.
+//! Tests of claim states and of the nodes on which volumes can be used.
 
 use serde_json::{Value, json};
 
@@ -40,23 +40,23 @@ fn claims_are_those_named_and_those_of_ephemeral_volumes() {
 }
 
 #[test]
-fn spec_02_113_only_bound_and_waiting_claims_let_a_pod_go() {
+fn spec_02_113_only_bound_and_waiting_claims_allow_scheduling() {
     let wait = class("WaitForFirstConsumer");
     let immediate = class("Immediate");
     let volume = volume(json!({}));
     let waiting = claim(json!({"storageClassName": "sc"}), false);
     let named = claim(json!({"volumeName": "pv"}), false);
     let bound = claim(json!({"volumeName": "pv"}), true);
-    let of = |claim, class| VolumeObjects::new([claim], [&volume], [class]).claim_state("default", "data");
-    assert!(matches!(of(&waiting, &wait), VolumeClaimState::Waiting(_)));
-    assert!(matches!(of(&waiting, &immediate), VolumeClaimState::Unbound));
-    assert!(matches!(of(&named, &wait), VolumeClaimState::Unbound));
-    assert!(matches!(of(&bound, &wait), VolumeClaimState::Bound(_)));
-    let gone = claim(json!({"volumeName": "other"}), true);
-    assert!(matches!(of(&gone, &wait), VolumeClaimState::Lost));
+    let state_of = |claim, class| VolumeObjects::new([claim], [&volume], [class]).claim_state("default", "data");
+    assert!(matches!(state_of(&waiting, &wait), VolumeClaimState::Waiting(_)));
+    assert!(matches!(state_of(&waiting, &immediate), VolumeClaimState::Unbound));
+    assert!(matches!(state_of(&named, &wait), VolumeClaimState::Unbound));
+    assert!(matches!(state_of(&bound, &wait), VolumeClaimState::Bound(_)));
+    let lost = claim(json!({"volumeName": "other"}), true);
+    assert!(matches!(state_of(&lost, &wait), VolumeClaimState::Lost));
     let mut deleting = bound.clone();
     deleting.metadata.deletion_timestamp = object(json!("2026-01-01T00:00:00Z"));
-    assert!(matches!(of(&deleting, &wait), VolumeClaimState::Deleting));
+    assert!(matches!(state_of(&deleting, &wait), VolumeClaimState::Deleting));
     assert!(matches!(VolumeObjects::default().claim_state("default", "data"), VolumeClaimState::Missing));
 }
 
@@ -73,7 +73,7 @@ fn spec_02_114_a_bound_claim_needs_no_class() {
 }
 
 #[test]
-fn spec_02_108_a_class_reaches_its_topologies_only() {
+fn spec_02_108_a_class_provisions_only_for_its_topologies() {
     let class = class("WaitForFirstConsumer");
     assert!(can_class_provision_for(&class, &zone("c")));
     assert!(!can_class_provision_for(&class, &zone("a")));
@@ -81,7 +81,7 @@ fn spec_02_108_a_class_reaches_its_topologies_only() {
 }
 
 #[test]
-fn spec_02_109_a_volume_reaches_any_of_its_terms() {
+fn spec_02_109_a_volume_is_usable_where_any_of_its_terms_matches() {
     let term = |zone: &str| json!({"matchExpressions": [{"key": "zone", "operator": "In", "values": [zone]}]});
     let volume = volume(json!({"nodeAffinity": {"required": {"nodeSelectorTerms": [term("a"), term("b")]}}}));
     assert!(is_volume_usable_on(&volume, "n", &zone("b")) && is_volume_usable_on_new_node(&volume, &zone("b")));
@@ -89,7 +89,7 @@ fn spec_02_109_a_volume_reaches_any_of_its_terms() {
 }
 
 #[test]
-fn spec_02_111_a_host_of_a_local_volume_is_no_pin_for_a_new_node() {
+fn spec_02_111_the_host_of_a_local_volume_does_not_restrict_a_new_node() {
     let host = json!({"matchExpressions": [{"key": HOSTNAME, "operator": "In", "values": ["gone"]}]});
     let affinity = json!({"required": {"nodeSelectorTerms": [host]}});
     let local = volume(json!({"local": {"path": "/data"}, "nodeAffinity": affinity}));
@@ -109,8 +109,8 @@ fn drivers_are_found_through_volume_or_class() {
     );
     let by_volume = claim(json!({"volumeName": "pv", "storageClassName": "sc"}), true);
     let csi = volume(json!({"csi": {"driver": "disk.example.com", "volumeHandle": "v"}}));
-    let found = VolumeObjects::new([&by_volume], [&csi], [&class]).csi_driver("default", "data");
-    assert_eq!(found.as_deref(), Some("disk.example.com"));
+    let driver = VolumeObjects::new([&by_volume], [&csi], [&class]).csi_driver("default", "data");
+    assert_eq!(driver.as_deref(), Some("disk.example.com"));
     let nfs = volume(json!({"nfs": {"path": "/", "server": "s"}}));
     assert_eq!(VolumeObjects::new([&by_volume], [&nfs], [&class]).csi_driver("default", "data"), None);
 }

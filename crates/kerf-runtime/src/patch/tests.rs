@@ -1,7 +1,5 @@
 //! Tests of merge patches and of retries against an overloaded server.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop there")]
-
 use std::cell::RefCell;
 
 use k8s_openapi::api::core::v1::Node;
@@ -73,6 +71,6 @@ async fn each_status_code_maps_to_its_error_variant() {
     assert!(matches!(error_for(500).await, ApiError::Other(_)));
     assert!(
         matches!(error_for(503).await, ApiError::Other(_)),
-        "a server that does not say when to come back may have done it"
+        "without `Retry-After` the server may have executed the request"
     );
 }

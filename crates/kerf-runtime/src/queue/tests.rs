@@ -46,7 +46,7 @@ async fn keys_are_processed_in_the_order_in_which_they_are_due() {
     queue.add_after("a", Duration::from_millis(500));
     assert_eq!((queue.len(), queue.depth()), (3, 2));
     let processed = run_and_record(&queue, 1000, |_| async { ReconcileAction::Done }).await;
-    assert_eq!(processed, [("b", 0), ("a", 0), ("c", 30)], "each once, at the earliest time that anybody asked for");
+    assert_eq!(processed, [("b", 0), ("a", 0), ("c", 30)], "each key once, at its earliest due time");
 }
 
 #[tokio::test(start_paused = true)]

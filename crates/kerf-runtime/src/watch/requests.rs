@@ -275,7 +275,7 @@ fn decode_or_log<T: DeserializeOwned>(kind: WatchedKind, raw: &RawValue) -> Opti
             let (namespace, name) = identity
                 .map(|identity| (identity.metadata.namespace.into_owned(), identity.metadata.name.into_owned()))
                 .unwrap_or_default();
-            error!(kind = kind.name, namespace, name, error = %cause, "cannot read object, ignoring it");
+            error!(kind = kind.name, namespace, name, error = %cause, "cannot decode object, ignoring it");
             None
         }
     }

@@ -1,6 +1,5 @@
 //! Tests against a server with scripted responses. The tests of `kerf-controllers` run watches
 //! against an API server.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop there")]
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -155,7 +154,7 @@ async fn the_order_of_keys_in_a_watch_line_does_not_matter() {
 async fn lines_that_are_no_events_lose_no_changes() {
     let bare = (200, format!("{}\n", status(410)));
     let (events, ..) = run_watch(vec![page(1, "", &[]), bare, page(7, "", &[])]).await;
-    assert_eq!(events, [WatchUpdate::Reset(vec![]), WatchUpdate::Reset(vec![])], "a refusal in place of a change");
+    assert_eq!(events, [WatchUpdate::Reset(vec![]), WatchUpdate::Reset(vec![])], "an error in place of a change");
     for line in
         ["{\"type\":\"ADDED\",\"object\":{\"meta", "no json\n", "{\"type\":\"RENAMED\",\"object\":{\"metadata\":{}}}\n"]
     {
@@ -204,7 +203,7 @@ async fn the_watch_waits_for_a_kind_that_is_not_installed() {
     responses.push(page(1, "", &[thing("a", 1, 1.into())]));
     let (events, _, end, progress) = run_watch(responses).await;
     assert_eq!(events, [WatchUpdate::Reset(vec![]), WatchUpdate::Reset(vec![Thing { size: 1 }])]);
-    assert!(end < Duration::from_secs(50), "it is found within two seconds of its arrival: {end:?}");
+    assert!(end < Duration::from_secs(50), "the kind is found within two seconds of its installation: {end:?}");
     assert!(progress.is_synced);
     let (_, _, _, progress) = run_watch(vec![status_response(404); 500]).await;
     assert_eq!((progress.phase, progress.is_synced), (WatchPhase::NotInstalled, false));
@@ -222,14 +221,15 @@ async fn an_object_that_cannot_be_decoded_affects_no_other_object() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn wait_for_version_resolves_once_the_version_is_delivered() {
+async fn the_handle_reports_the_first_list_and_each_later_version() {
     let server = ScriptedServer::new(vec![page(3, "", &[]), changes(&[("ADDED", thing("a", 5, 1.into()))])]);
     let (mut handle, work) = watch(server.client(), WatchSettings::new(KIND, 1), |_: WatchUpdate<Thing>| {});
     assert!(!handle.progress().is_synced);
     let wait = async {
         handle.wait_until_synced().await;
-        handle.wait_for_version("5").await;
-        handle.wait_for_version("no number").await;
+        while handle.progress().version < 5 {
+            handle.changed().await;
+        }
         handle.progress().version
     };
     tokio::select! {

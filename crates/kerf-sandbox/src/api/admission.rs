@@ -1,5 +1,6 @@
-//! What kube-apiserver's admission plugins do by default and what clients rely on: namespaces must exist, pods get a priority, the
-//! usual tolerations and their runtime class's overhead, nodes begin with the not-ready taint, claims get the default class.
+//! The default admission plugins of kube-apiserver that clients rely on. Namespaces must exist.
+//! Pods get a priority, default tolerations and the overhead of their runtime class. New nodes get
+//! the not-ready taint. Claims get the default storage class.
 
 use std::sync::Arc;
 
@@ -15,7 +16,7 @@ use super::write::WriteOperation;
 const NOT_READY: &str = "node.kubernetes.io/not-ready";
 const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
 
-/// Changes or refuses an object of a built-in kind before it is judged.
+/// Changes or rejects an object of a built-in kind before validation.
 pub(crate) fn admit(call: &Call<'_>, change: WriteOperation<'_>, object: &mut Value) -> ApiResult<()> {
     if let WriteOperation::Create = change {
         check_namespace_open(call, object)?;
@@ -49,32 +50,33 @@ pub(crate) fn admit(call: &Call<'_>, change: WriteOperation<'_>, object: &mut Va
     }
 }
 
-/// New objects need a namespace that exists and is not on its way out.
+/// Checks that the namespace of a new object exists and is not terminating.
 pub(crate) fn check_namespace_open(call: &Call<'_>, object: &Value) -> ApiResult<()> {
     let Some(name) = call.namespace() else { return Ok(()) };
     let namespaces = call.registry.find("", "namespaces");
-    let found = namespaces.and_then(|all| call.server.storage.get(all.table, &ObjectKey::new(None, name)));
-    let Some(stored) = found else {
+    let namespace = namespaces.and_then(|all| call.server.storage.get(all.table, &ObjectKey::new(None, name)));
+    let Some(stored) = namespace else {
         return Err(StatusError::not_found(GroupResource { group: "", resource: "namespaces" }, name));
     };
-    // Every creation asks, so it is not read as a tree for that.
+    // Every create request needs the phase, so it is read without parsing the namespace.
     let phase = namespaces.and_then(|all| all.selector_attribute(&stored, "status.phase"));
     if phase.is_none_or(|phase| phase != "Terminating") {
         return Ok(());
     }
-    let why = format!("unable to create new content in namespace {name} because it is being terminated");
+    let reason = format!("unable to create new content in namespace {name} because it is being terminated");
     let message = format!("namespace {name} is being terminated");
     let cause = Cause { reason: "NamespaceTerminating", message, field: "metadata.namespace".into() };
-    Err(StatusError::forbidden(call.resource.group_resource(), object::name(object), &why, vec![cause]))
+    Err(StatusError::forbidden(call.resource.group_resource(), object::name(object), &reason, vec![cause]))
 }
 
-/// A cluster-scoped object, parsed.
+/// Returns a cluster-scoped object, parsed, or `None` if it does not exist.
 fn find(call: &Call<'_>, group: &str, plural: &str, name: &str) -> ApiResult<Option<Value>> {
     let Some(resource) = call.registry.find(group, plural) else { return Ok(None) };
     call.server.storage.get(resource.table, &ObjectKey::new(None, name)).map(|stored| parse_stored(&stored)).transpose()
 }
 
-/// A pod that names a service account needs it to be there. The default one is everywhere, sooner or later.
+/// Checks that the pod's service account exists. The account `default` is not checked, because
+/// every namespace gets it eventually.
 fn check_service_account_exists(call: &Call<'_>, pod: &Value) -> ApiResult<()> {
     let name = object::text(pod, &["spec", "serviceAccountName"]);
     let (Some(namespace), false) = (call.namespace(), name.is_empty() || name == "default") else { return Ok(()) };
@@ -82,29 +84,30 @@ fn check_service_account_exists(call: &Call<'_>, pod: &Value) -> ApiResult<()> {
     if call.server.storage.get(accounts.table, &ObjectKey::new(Some(namespace), name)).is_some() {
         return Ok(());
     }
-    let why = format!("error looking up service account {namespace}/{name}: serviceaccount \"{name}\" not found");
-    forbid(call, pod, &why)
+    let reason = format!("error looking up service account {namespace}/{name}: serviceaccount \"{name}\" not found");
+    forbid(call, pod, &reason)
 }
 
-/// All objects of a cluster-scoped resource in whose text `part` stands, parsed.
+/// Returns all objects of a cluster-scoped resource whose JSON text contains `part`, parsed.
 fn all(call: &Call<'_>, group: &str, plural: &str, part: &str) -> ApiResult<Vec<Value>> {
     let Some(resource) = call.registry.find(group, plural) else { return Ok(Vec::new()) };
-    let everything = Selection::default();
-    let window = PageQuery { namespace: None, selection: &everything, from: None, at_revision: None, limit: None };
+    let select_all = Selection::default();
+    let query = PageQuery { namespace: None, selection: &select_all, from: None, at_revision: None, limit: None };
     let page = call
         .server
         .storage
-        .page(resource.table, window)
+        .page(resource.table, query)
         .map_err(|_| StatusError::internal("the present is never compacted"))?;
     let has = |stored: &&Arc<StoredObject>| std::str::from_utf8(stored.bytes()).is_ok_and(|text| text.contains(part));
     page.objects.iter().filter(has).map(|stored| parse_stored(stored)).collect()
 }
 
-fn forbid<T>(call: &Call<'_>, object: &Value, why: &str) -> ApiResult<T> {
-    Err(StatusError::forbidden(call.resource.group_resource(), object::name(object), why, Vec::new()))
+fn forbid<T>(call: &Call<'_>, object: &Value, reason: &str) -> ApiResult<T> {
+    Err(StatusError::forbidden(call.resource.group_resource(), object::name(object), reason, Vec::new()))
 }
 
-/// The priority that the pod's class says; without a class that of the default class, or zero.
+/// Sets the priority of the pod's class. Without a class it is that of the global default class, or
+/// zero.
 fn set_priority(call: &Call<'_>, pod: &mut Value) -> ApiResult<()> {
     let name = object::text(pod, &["spec", "priorityClassName"]).to_string();
     let class = if name.is_empty() {
@@ -123,18 +126,18 @@ fn set_priority(call: &Call<'_>, pod: &mut Value) -> ApiResult<()> {
             "" => "PreemptLowerPriority",
             policy => policy,
         });
-    if let Some(given) = object::number(pod, &["spec", "priority"]).filter(|given| *given != priority) {
-        let why = format!(
-            "the integer value of priority ({given}) must not be provided in pod spec; priority admission controller computed {priority} from the given PriorityClass name"
+    if let Some(requested) = object::number(pod, &["spec", "priority"]).filter(|requested| *requested != priority) {
+        let reason = format!(
+            "the integer value of priority ({requested}) must not be provided in pod spec; priority admission controller computed {priority} from the given PriorityClass name"
         );
-        return forbid(call, pod, &why);
+        return forbid(call, pod, &reason);
     }
-    let given = object::text(pod, &["spec", "preemptionPolicy"]);
-    if !given.is_empty() && given != policy {
-        let why = format!(
-            "the string value of PreemptionPolicy ({given}) must not be provided in pod spec; priority admission controller computed {policy} from the given PriorityClass name"
+    let requested = object::text(pod, &["spec", "preemptionPolicy"]);
+    if !requested.is_empty() && requested != policy {
+        let reason = format!(
+            "the string value of PreemptionPolicy ({requested}) must not be provided in pod spec; priority admission controller computed {policy} from the given PriorityClass name"
         );
-        return forbid(call, pod, &why);
+        return forbid(call, pod, &reason);
     }
     let policy = policy.to_string();
     let spec = object::ensure_object(pod, &["spec"]);
@@ -146,7 +149,7 @@ fn set_priority(call: &Call<'_>, pod: &mut Value) -> ApiResult<()> {
     Ok(())
 }
 
-/// What the pod's runtime costs and where it can run.
+/// Sets the overhead of the pod's runtime class and where the class can run.
 fn set_runtime_class(call: &Call<'_>, pod: &mut Value) -> ApiResult<()> {
     let name = object::text(pod, &["spec", "runtimeClassName"]).to_string();
     if name.is_empty() {
@@ -156,23 +159,23 @@ fn set_runtime_class(call: &Call<'_>, pod: &mut Value) -> ApiResult<()> {
         return forbid(call, pod, &format!("pod rejected: RuntimeClass \"{name}\" not found"));
     };
     if let Some(overhead) = object::at(&class, &["overhead", "podFixed"]) {
-        if object::at(pod, &["spec", "overhead"]).is_some_and(|given| given != overhead) {
+        if object::at(pod, &["spec", "overhead"]).is_some_and(|requested| requested != overhead) {
             return forbid(call, pod, "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead");
         }
         object::ensure_object(pod, &["spec"]).insert("overhead".into(), overhead.clone());
     }
-    for (key, wanted) in
+    for (key, required) in
         object::at(&class, &["scheduling", "nodeSelector"]).and_then(Value::as_object).into_iter().flatten()
     {
-        let given = object::text(pod, &["spec", "nodeSelector", key]).to_string();
-        let wanted = wanted.as_str().unwrap_or_default();
-        if !given.is_empty() && given != wanted {
-            let why = format!(
-                "conflict: runtimeClass.scheduling.nodeSelector[{key}] = {wanted}; pod.spec.nodeSelector[{key}] = {given}"
+        let requested = object::text(pod, &["spec", "nodeSelector", key]).to_string();
+        let required = required.as_str().unwrap_or_default();
+        if !requested.is_empty() && requested != required {
+            let reason = format!(
+                "conflict: runtimeClass.scheduling.nodeSelector[{key}] = {required}; pod.spec.nodeSelector[{key}] = {requested}"
             );
-            return forbid(call, pod, &why);
+            return forbid(call, pod, &reason);
         }
-        object::ensure_object(pod, &["spec", "nodeSelector"]).insert(key.clone(), wanted.into());
+        object::ensure_object(pod, &["spec", "nodeSelector"]).insert(key.clone(), required.into());
     }
     for toleration in object::list(&class, &["scheduling", "tolerations"]) {
         push_new(pod, &["spec"], "tolerations", toleration.clone());
@@ -187,12 +190,13 @@ fn default_pod(pod: &mut Value) {
     add_tolerations(pod);
 }
 
-/// Pods outlive five minutes of a node's silence unless they say otherwise.
+/// Adds tolerations for not-ready and unreachable nodes of five minutes, unless the pod has its
+/// own.
 fn add_tolerations(pod: &mut Value) {
     for key in [NOT_READY, UNREACHABLE] {
         let tolerated = object::list(pod, &["spec", "tolerations"]).iter().any(|toleration| {
-            let (own, effect) = (object::text(toleration, &["key"]), object::text(toleration, &["effect"]));
-            (own == key || own.is_empty()) && (effect == "NoExecute" || effect.is_empty())
+            let (own_key, effect) = (object::text(toleration, &["key"]), object::text(toleration, &["effect"]));
+            (own_key == key || own_key.is_empty()) && (effect == "NoExecute" || effect.is_empty())
         });
         if !tolerated {
             let toleration = json!({"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300});
@@ -201,13 +205,14 @@ fn add_tolerations(pod: &mut Value) {
     }
 }
 
-/// A node is not ready until its controller says so.
+/// Adds the taint that a node keeps until the node controller reports it as ready.
 fn add_not_ready_taint(node: &mut Value) {
     let taint = json!({"key": NOT_READY, "effect": "NoSchedule"});
     push_new(node, &["spec"], "taints", taint);
 }
 
-/// A claim that leaves its class open gets the default one, the newest if there are several.
+/// Sets the default storage class of a claim without a class. Of several defaults the newest is
+/// used.
 fn set_storage_class(call: &Call<'_>, claim: &mut Value) -> ApiResult<()> {
     if object::at(claim, &["spec", "storageClassName"]).is_some() {
         return Ok(());
@@ -229,7 +234,7 @@ fn set_storage_class(call: &Call<'_>, claim: &mut Value) -> ApiResult<()> {
     Ok(())
 }
 
-/// Appends to a list what is not in it yet.
+/// Appends an item to a list that does not contain it.
 fn push_new(object: &mut Value, path: &[&str], key: &str, item: Value) {
     let list = object::ensure_object(object, path).entry(key).or_insert_with(|| json!([]));
     if let Some(list) = list.as_array_mut().filter(|list| !list.contains(&item)) {

@@ -1,5 +1,5 @@
-//! What follows from a write, for the few kinds where something does: namespaces empty themselves before they go, definitions of
-//! custom resources change what the server serves, events are forgotten after an hour.
+//! Effects of a write beyond the object itself. Namespaces terminate in two steps, CRDs change what
+//! the server serves, and Events expire after an hour.
 
 use std::time::Duration;
 
@@ -13,12 +13,12 @@ use super::server::ServerState;
 use super::status::{ApiResult, StatusError};
 use super::storage::ObjectKey;
 
-/// How long an event is kept.
+/// The time after its last write at which an Event is deleted.
 const EVENT_TTL: Duration = Duration::from_hours(1);
-/// Namespaces that are always there.
+/// Namespaces that cannot be deleted.
 const IMMORTAL_NAMESPACES: [&str; 3] = ["default", "kube-system", "kube-public"];
 
-/// Whether an object may be deleted at all.
+/// Returns an error if the object must not be deleted.
 pub(crate) fn check_may_delete(call: &Call<'_>, object: &Value) -> ApiResult<()> {
     let name = object::name(object);
     if call.resource.is("", "namespaces") && IMMORTAL_NAMESPACES.contains(&name) {
@@ -32,17 +32,18 @@ pub(crate) fn check_may_delete(call: &Call<'_>, object: &Value) -> ApiResult<()>
     Ok(())
 }
 
-/// For kinds that others must empty first: whether the object stays until that is done. Notes on the object that it is going.
+/// Marks an object whose content must be deleted first (namespaces, CRDs) as terminating. Returns
+/// whether it stays until then, or `None` for all other kinds.
 pub(crate) fn mark_held_for_cleanup(call: &Call<'_>, object: &mut Value) -> Option<bool> {
     if call.resource.is("", "namespaces") {
-        let held = !object::list(object, &["spec", "finalizers"]).is_empty();
-        if held {
+        let is_held = !object::list(object, &["spec", "finalizers"]).is_empty();
+        if is_held {
             object::ensure_object(object, &["status"]).insert("phase".into(), "Terminating".into());
         }
-        return Some(held);
+        return Some(is_held);
     }
     if is_crd(call) {
-        // The objects go first.
+        // The objects of the CRD are deleted first.
         if !object::finalizers(object).iter().any(|finalizer| finalizer == custom::CLEANUP_FINALIZER) {
             let mut finalizers = object::finalizers(object).to_vec();
             finalizers.push(custom::CLEANUP_FINALIZER.into());
@@ -57,14 +58,15 @@ fn is_crd(call: &Call<'_>) -> bool {
     call.resource.is("apiextensions.k8s.io", "customresourcedefinitions")
 }
 
-/// Whether an object that is being deleted has nothing left that holds it.
+/// Returns true if an object is being deleted and nothing keeps it: no finalizers and no grace
+/// period.
 pub(crate) fn can_be_removed(call: &Call<'_>, object: &Value) -> bool {
     let grace = object::number(object, &["metadata", "deletionGracePeriodSeconds"]).unwrap_or_default();
-    let held = call.resource.is("", "namespaces") && !object::list(object, &["spec", "finalizers"]).is_empty();
-    object::is_deleting(object) && object::finalizers(object).is_empty() && grace == 0 && !held
+    let is_held = call.resource.is("", "namespaces") && !object::list(object, &["spec", "finalizers"]).is_empty();
+    object::is_deleting(object) && object::finalizers(object).is_empty() && grace == 0 && !is_held
 }
 
-/// An object was created.
+/// Handles the effects of a create.
 pub(crate) fn on_created(call: &Call<'_>, object: &Value) {
     if call.resource.plural == "events" {
         call.server.delete_expired_events();
@@ -75,10 +77,10 @@ pub(crate) fn on_created(call: &Call<'_>, object: &Value) {
     }
 }
 
-/// An object was changed.
+/// Handles the effects of an update.
 pub(crate) fn on_updated(call: &Call<'_>, object: &Value) {
     if call.resource.plural == "events" {
-        // An event that is seen again lives on.
+        // An Event that is updated lives for another TTL.
         schedule_event_expiry(call, object);
     }
     if is_crd(call) {
@@ -86,7 +88,7 @@ pub(crate) fn on_updated(call: &Call<'_>, object: &Value) {
     }
 }
 
-/// An object is gone.
+/// Handles the effects of a deletion.
 pub(crate) fn on_deleted(call: &Call<'_>, object: &Value) {
     if is_crd(call) {
         custom::on_crd_deleted(call, object);
@@ -103,7 +105,7 @@ fn schedule_event_expiry(call: &Call<'_>, event: &Value) {
 }
 
 impl ServerState {
-    /// Notes when an event was last written.
+    /// Records the time at which an Event was last written.
     fn push_event_expiry(&self, table: super::storage::TableIx, key: ObjectKey, now: Timestamp) {
         let Some(stored) = self.storage.get(table, &key) else { return };
         self.event_expiries().push_back(super::server::EventExpiry {
@@ -114,11 +116,12 @@ impl ServerState {
         });
     }
 
-    /// Takes away events that nobody has written for an hour. Done when new ones come, so that a quiet cluster stays quiet.
+    /// Deletes Events that have not been written for an hour. It runs when an Event is created, so
+    /// that an idle cluster writes nothing.
     fn delete_expired_events(&self) {
         let now = self.clock.now();
         loop {
-            let old = {
+            let expired = {
                 let mut events = self.event_expiries();
                 match events.front() {
                     Some(event) if now.duration_since(event.written_at).unsigned_abs() >= EVENT_TTL => {
@@ -127,8 +130,8 @@ impl ServerState {
                     _ => return,
                 }
             };
-            // One that was written since is no longer at that revision, and stands further back in the queue.
-            if let Some(event) = old {
+            // An Event that was written later has another revision and a later entry in the queue.
+            if let Some(event) = expired {
                 let _ = self.storage.delete(event.table, &event.key, event.revision);
             }
         }

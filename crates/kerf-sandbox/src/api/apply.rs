@@ -1,11 +1,13 @@
-//! Who owns which field: server-side apply, and the bookkeeping that every other write leaves behind in `metadata.managedFields`.
+//! Field ownership: server-side apply, and the tracking of `metadata.managedFields` on other
+//! writes.
 //!
 //! ```text
 //! field_set    sets of fields as tries, and their JSON form (FieldsV1)
-//! typed        what a schema says about two objects: which fields are there, which differ, how they merge
+//! typed        schema-driven operations: fields of an object, comparison, merge, removal
 //! managed      the entries of metadata.managedFields
-//! track        an update or a patch: whoever changes a field owns it
-//! server_side  an apply: whoever applies a field owns it, others' fields are conflicts, what is no longer applied goes
+//! track        update or patch: the manager that changes a field owns it
+//! server_side  apply: the manager owns the fields that it applies, fields of other managers
+//!              conflict, fields that it no longer applies are removed
 //! ```
 
 mod field_set;

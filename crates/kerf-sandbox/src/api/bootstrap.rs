@@ -1,5 +1,5 @@
-//! What every cluster has before anybody has done anything: four namespaces, the two priority classes of the system, and the Service of the
-//! API itself.
+//! Objects that every cluster has from the start: four namespaces, the two system priority classes,
+//! and the Service of the API itself.
 
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, USER_AGENT};
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::route::InjectedFaults;
 use super::server::ApiServer;
 
-/// Creates it all, by the same way that clients take.
+/// Creates the objects through the same handlers as clients' requests.
 pub(crate) fn create_default_objects(server: &ApiServer) {
     for name in ["default", "kube-node-lease", "kube-public", "kube-system"] {
         create(server, "/api/v1/namespaces", &json!({"metadata": {"name": name}}));

@@ -1,4 +1,5 @@
-//! One request on its way through the server: what it asks for, of which resource, by whom, and the registry that it sees.
+//! One request inside the server: its verb, target, query and body, the client, and the registry
+//! that it sees.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -20,7 +21,7 @@ use super::server::ServerState;
 use super::status::{ApiResult, StatusError};
 use super::storage::{ObjectKey, StoredObject};
 
-/// Fields of Go structs that are written out even when they are empty, so that nobody comes to own them.
+/// Fields of Go structs that are encoded even if they are empty. No manager owns them.
 const IMPLICIT_STRUCT_FIELDS: &[&str] = &[
     "metadata",
     "spec",
@@ -40,7 +41,7 @@ const IMPLICIT_STRUCT_FIELDS: &[&str] = &[
     "resources",
 ];
 
-/// The media type of which only a few bodies are read.
+/// The media type of protobuf. Only a few bodies in it can be decoded.
 pub(crate) const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 
 /// One request.
@@ -52,15 +53,15 @@ pub(crate) struct Call<'a> {
     pub(crate) verb: Verb,
     pub(crate) query: Query,
     pub(crate) form: ResponseForm,
-    /// The `User-Agent`.
+    /// The `User-Agent` header.
     pub(crate) user_agent: String,
     pub(crate) content_type: String,
     pub(crate) body: Bytes,
-    /// How many writes ago the state is that a read is given: a fault.
+    /// An injected fault: reads see the state this many writes ago. `None`: the current state.
     pub(crate) stale_by_writes: Option<u64>,
 }
 
-/// What is done about fields that do not exist.
+/// The handling of unknown and duplicate fields (query parameter `fieldValidation`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FieldValidation {
     Strict,
@@ -69,7 +70,7 @@ pub(crate) enum FieldValidation {
 }
 
 impl<'s> Call<'s> {
-    /// The same caller, asking about another object. It sees what is served now.
+    /// Returns a call of the same client for another object, with the current registry.
     pub(crate) fn for_object(&self, resource: Arc<Resource>, namespace: Option<&str>, name: &str) -> Call<'s> {
         let target = RequestTarget {
             group: resource.group.to_string(),
@@ -106,7 +107,7 @@ impl<'s> Call<'s> {
         self.target.namespace.as_deref()
     }
 
-    /// The name in the path. Only asked where the verb needs one.
+    /// Returns the name in the path, or an empty name if the path has none.
     pub(crate) fn name(&self) -> &str {
         self.target.name.as_deref().unwrap_or_default()
     }
@@ -119,7 +120,7 @@ impl<'s> Call<'s> {
         self.target.subresource.as_deref().unwrap_or_default()
     }
 
-    /// Which state of the past a read is given, if a fault says so.
+    /// Returns the past revision that a read sees, if a fault was injected.
     pub(crate) fn stale_revision(&self) -> Option<u64> {
         self.stale_by_writes.map(|back| self.server.storage.revision_before(self.resource.table, back))
     }
@@ -148,7 +149,7 @@ impl<'s> Call<'s> {
         }
     }
 
-    /// Checks the name of who writes.
+    /// Checks the length of the field manager's name.
     pub(crate) fn check_field_manager(&self) -> ApiResult<()> {
         const MAX_FIELD_MANAGER_BYTES: usize = 128;
         if self.query.text("fieldManager").len() > MAX_FIELD_MANAGER_BYTES {
@@ -157,7 +158,7 @@ impl<'s> Call<'s> {
         Ok(())
     }
 
-    /// The refusal of an option, which each verb calls by its own name.
+    /// Returns the error for an invalid query option. Each verb has its own kind of options.
     fn bad_option(&self, error: &FieldError) -> StatusError {
         let kind = match self.verb {
             Verb::Create => "CreateOptions",
@@ -169,10 +170,15 @@ impl<'s> Call<'s> {
         StatusError::invalid("meta.k8s.io", kind, "", std::slice::from_ref(error))
     }
 
-    /// Who writes, for the bookkeeping of managed fields: the field manager that the client names, or its program's name.
+    /// Returns the writer for managed fields: the field manager of the query, or else the program
+    /// name in the user agent.
     pub(crate) fn field_manager<'a>(&'a self, api_version: &'a str) -> FieldManager<'a> {
-        let named = self.query.text("fieldManager");
-        let manager = if named.is_empty() { self.user_agent.split('/').next().unwrap_or_default() } else { named };
+        let query_manager = self.query.text("fieldManager");
+        let manager = if query_manager.is_empty() {
+            self.user_agent.split('/').next().unwrap_or_default()
+        } else {
+            query_manager
+        };
         FieldManager {
             manager: if manager.is_empty() { "unknown" } else { manager },
             api_version,
@@ -183,14 +189,14 @@ impl<'s> Call<'s> {
         }
     }
 
-    /// Reads the body as an object, JSON or YAML by its media type.
+    /// Parses the body as an object, in the format that its media type states.
     pub(crate) fn read_body(&self) -> ApiResult<Parsed> {
         let kind = &self.resource.kind;
         let unrecognized = |problem: String| {
-            let shown = String::from_utf8_lossy(&self.body[..self.body.len().min(128)]).into_owned();
+            let body_start = String::from_utf8_lossy(&self.body[..self.body.len().min(128)]).into_owned();
             let problem = if problem.starts_with("EOF") { "unexpected end of JSON input".to_string() } else { problem };
             let message = format!(
-                "the object provided is unrecognized (must be of type {kind}): couldn't get version/kind; json parse error: {problem} ({shown})"
+                "the object provided is unrecognized (must be of type {kind}): couldn't get version/kind; json parse error: {problem} ({body_start})"
             );
             StatusError::bad_request(message)
         };
@@ -219,12 +225,12 @@ impl<'s> Call<'s> {
         }
     }
 
-    /// An object of this resource as it is shown to the client.
+    /// Returns stored bytes in the form in which this resource is served.
     pub(crate) fn to_served_bytes(&self, stored: Bytes) -> Bytes {
         to_served_bytes(&self.resource, stored)
     }
 
-    /// An object as this resource shows it, as it is kept.
+    /// Converts an object from the served to the stored form.
     pub(crate) fn to_stored_form(&self, object: Value) -> Value {
         match self.resource.served_as {
             ServedAs::AsStored => object,
@@ -238,26 +244,26 @@ impl<'s> Call<'s> {
         }
     }
 
-    /// A kept object as this resource shows it.
+    /// Converts a stored object to the form in which this resource is served.
     pub(crate) fn to_served_form<'o>(&self, object: &'o Value) -> Cow<'o, Value> {
         to_served_form(&self.resource, object)
     }
 }
 
-/// A kept object as `resource` shows it.
+/// Converts a stored object to the form in which `resource` is served.
 pub(crate) fn to_served_form<'o>(resource: &Resource, object: &'o Value) -> Cow<'o, Value> {
     match resource.served_as {
         ServedAs::AsStored => Cow::Borrowed(object),
         ServedAs::EventsV1 => Cow::Owned(core_event_to_events_v1(object)),
         ServedAs::OtherVersion => {
-            let mut shown = object.clone();
-            object::ensure_object(&mut shown, &[]).insert("apiVersion".into(), resource.api_version().into());
-            Cow::Owned(shown)
+            let mut served = object.clone();
+            object::ensure_object(&mut served, &[]).insert("apiVersion".into(), resource.api_version().into());
+            Cow::Owned(served)
         }
     }
 }
 
-/// Kept bytes as `resource` shows them.
+/// Returns stored bytes in the form in which `resource` is served.
 pub(crate) fn to_served_bytes(resource: &Resource, stored: Bytes) -> Bytes {
     if resource.served_as == ServedAs::AsStored {
         return stored;
@@ -265,13 +271,15 @@ pub(crate) fn to_served_bytes(resource: &Resource, stored: Bytes) -> Bytes {
     serde_json::from_slice(&stored).map_or(stored, |object: Value| to_served_form(resource, &object).to_string().into())
 }
 
-/// A stored object, parsed. What is stored was written by us, so this does not fail; if it does, the answer says so.
+/// Parses a stored object. It cannot fail, because the server has written the bytes itself;
+/// otherwise the client gets an internal error.
 pub(crate) fn parse_stored(stored: &StoredObject) -> ApiResult<Value> {
     serde_json::from_slice(stored.bytes())
         .map_err(|problem| StatusError::internal(&format!("reading a stored object: {problem}")))
 }
 
-/// A stored object without its managed fields, and those: as a part of the tree they would be most of the work.
+/// Parses a stored object and returns its managed fields separately: as part of the tree they would
+/// take most of the time.
 pub(crate) fn parse_stored_and_split_managed_fields(stored: &StoredObject) -> ApiResult<(Value, ManagedFields)> {
     json::parse_and_split_managed_fields(stored.bytes())
         .map_err(|problem| StatusError::internal(&format!("reading a stored object: {problem}")))

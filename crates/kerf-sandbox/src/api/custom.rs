@@ -1,5 +1,5 @@
-//! Custom resources: how a definition becomes resources that the server serves, what is admitted to them, and how a definition
-//! goes. Whether an object is right is for `kerf_api::admission` to say; this folder is where it plugs in.
+//! Custom resources: compiling a CRD into served resources, admitting their objects, and deleting
+//! the objects of a deleted CRD. `kerf_api::admission` validates the objects; this folder calls it.
 
 mod columns;
 mod crd;
@@ -20,31 +20,32 @@ pub(crate) use columns::{cells, columns};
 pub(crate) use json_path::JsonPath;
 pub(crate) use lifecycle::{CLEANUP_FINALIZER, on_crd_changed, on_crd_deleted, on_custom_object_deleted};
 
-/// One version of a custom resource, ready to be served.
+/// One served version of a custom resource.
 pub(crate) struct CustomKind {
     compiled: Arc<CustomResource>,
     version: SmolStr,
-    /// The name of the definition: `nodepools.karpenter.sh`.
+    /// The name of the CRD, such as `nodepools.karpenter.sh`.
     pub(crate) crd_name: SmolStr,
-    /// What the definition says objects look like.
+    /// The OpenAPI schema of this version in the CRD. `None` if the CRD has none.
     open_api: Option<Value>,
     columns: Vec<columns::CustomColumn>,
-    /// The definition is being deleted: nothing new is taken in.
+    /// True if the CRD is being deleted. No new objects are accepted then.
     pub(crate) is_crd_terminating: bool,
-    /// What clients of a deprecated version are told.
+    /// The warning for clients of a deprecated version.
     deprecation_warning: Option<String>,
 }
 
 impl CustomKind {
-    /// Brings an object into the form in which it is stored, or says what is wrong with it. Returns warnings.
+    /// Brings an object into the form in which it is stored and returns warnings, or the error if
+    /// the object is invalid.
     pub(crate) fn admit(
         &self,
         call: &Call<'_>,
         change: WriteOperation<'_>,
         object: &mut Value,
     ) -> ApiResult<Vec<String>> {
-        let shown = change.old().map(|old| call.to_served_form(old));
-        let operation = match (change, &shown) {
+        let served_old = change.old().map(|old| call.to_served_form(old));
+        let operation = match (change, &served_old) {
             (WriteOperation::Update(_), Some(old)) => Operation::Update { old },
             (WriteOperation::UpdateStatus(_), Some(old)) => Operation::UpdateStatus { old },
             _ => Operation::Create,
@@ -55,7 +56,7 @@ impl CustomKind {
             call::FieldValidation::Ignore => FieldValidation::Ignore,
         };
         let name = super::object::name(object).to_owned();
-        let sent = (validation == FieldValidation::Warn).then(|| object.clone());
+        let original = (validation == FieldValidation::Warn).then(|| object.clone());
         match self.compiled.admit(&self.version, operation, std::mem::take(object), validation) {
             Ok(Admitted { object: admitted, mut warnings }) => {
                 *object =
@@ -64,13 +65,13 @@ impl CustomKind {
                 Ok(warnings)
             }
             Err(rejection) => {
-                let warnings = sent.map(|sent| self.unknown_fields(operation, sent)).unwrap_or_default();
+                let warnings = original.map(|original| self.unknown_fields(operation, original)).unwrap_or_default();
                 Err(rejection_error(call, &name, &rejection).with_warnings(&warnings))
             }
         }
     }
 
-    /// What a strict reader would refuse an object for.
+    /// Returns the unknown fields for which strict validation would reject the object.
     fn unknown_fields(&self, operation: Operation<'_>, object: Value) -> Vec<String> {
         match self.compiled.admit(&self.version, operation, object, FieldValidation::Strict) {
             Err(AdmissionRejection::Malformed(MalformedObject::UnknownFields(fields))) => fields,
@@ -78,16 +79,16 @@ impl CustomKind {
         }
     }
 
-    /// A new object as it is read from the store: what a create takes away and the schema has a default for, such as a status, is there
-    /// again.
+    /// Returns a new object as it is read from the store. A create request removes fields such as
+    /// `status`; the defaults that the schema has for them are set again.
     fn with_stored_defaults(&self, object: Value) -> Value {
         match self.compiled.admit(&self.version, Operation::Snapshot, object.clone(), FieldValidation::Ignore) {
-            Ok(Admitted { object: read, .. }) => read,
+            Ok(Admitted { object: stored, .. }) => stored,
             Err(_) => object,
         }
     }
 
-    /// The schema for OpenAPI documents: the definition's own, and the metadata that every kind has.
+    /// Returns the schema for OpenAPI documents: the schema of the CRD with the common metadata.
     pub(crate) fn openapi_schema(&self) -> Value {
         let mut schema = self
             .open_api

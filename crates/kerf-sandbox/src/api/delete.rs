@@ -1,4 +1,5 @@
-//! Deleting: at once, after a grace period, or when every finalizer has been taken away; one object or a collection.
+//! Deletion of one object or a collection: at once, after a grace period, or after the last
+//! finalizer was removed.
 
 use bytes::Bytes;
 use serde_json::{Value, json};
@@ -11,13 +12,14 @@ use super::status::{ApiResult, GroupResource, StatusError};
 use super::storage::{ObjectKey, PageQuery};
 use super::{after_write, field, object, protobuf, read};
 
-/// The finalizers that a propagation policy leaves for the garbage collector.
+/// The finalizers that propagation policies set for the garbage collector.
 const FOREGROUND_FINALIZER: &str = "foregroundDeletion";
 const ORPHAN_FINALIZER: &str = "orphan";
-/// How often a deletion that does not insist on a version is tried again when somebody else was faster.
+/// The maximum number of attempts of a deletion without a resource version when other writers
+/// change the object at the same time.
 const MAX_DELETE_ATTEMPTS: usize = 16;
 
-/// How to delete.
+/// The options of a deletion.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct DeleteOptions {
     pub(crate) grace_seconds: Option<i64>,
@@ -27,15 +29,15 @@ pub(crate) struct DeleteOptions {
     pub(crate) dry_run: bool,
 }
 
-/// What became of an object.
+/// The result of a deletion.
 pub(crate) enum DeleteOutcome {
-    /// It is gone; this was its last state.
+    /// The object was removed; this is its last state.
     Deleted(Value),
-    /// It is on its way, and looks like this.
+    /// The object is terminating; this is its current state.
     Terminating(Value),
 }
 
-/// `DELETE` of an object.
+/// Handles `DELETE` of an object.
 pub(crate) fn delete(call: &Call<'_>) -> ApiResult<Reply> {
     let options = options(call)?;
     match delete_object(call, &call.key(), call.name(), &options)? {
@@ -58,16 +60,16 @@ pub(crate) fn delete(call: &Call<'_>) -> ApiResult<Reply> {
     }
 }
 
-/// `DELETE` of a collection.
+/// Handles `DELETE` of a collection.
 pub(crate) fn delete_collection(call: &Call<'_>) -> ApiResult<Reply> {
     let options = options(call)?;
     let selection = read::selection(call)?;
-    let window =
+    let page_query =
         PageQuery { namespace: call.namespace(), selection: &selection, from: None, at_revision: None, limit: None };
     let page = call
         .server
         .storage
-        .page(call.resource.table, window)
+        .page(call.resource.table, page_query)
         .map_err(|_| StatusError::internal("the present is never compacted"))?;
     let mut items = Vec::new();
     for stored in page.objects {
@@ -77,11 +79,11 @@ pub(crate) fn delete_collection(call: &Call<'_>) -> ApiResult<Reply> {
         let key = ObjectKey::new((!namespace.is_empty()).then_some(namespace), name);
         match delete_object(call, &key, name, &options) {
             Ok(DeleteOutcome::Deleted(object) | DeleteOutcome::Terminating(object)) => {
-                items.push(call.to_served_form(&object).into_owned())
+                items.push(call.to_served_form(&object).into_owned());
             }
-            // Somebody else was faster.
-            Err(refusal) if refusal.code() == 404 => {}
-            Err(refusal) => return Err(refusal),
+            // Another client has deleted the object in the meantime.
+            Err(error) if error.code() == 404 => {}
+            Err(error) => return Err(error),
         }
     }
     let metadata = json!({"resourceVersion": call.server.storage.revision().to_string()});
@@ -89,7 +91,7 @@ pub(crate) fn delete_collection(call: &Call<'_>) -> ApiResult<Reply> {
     Ok(Reply::json(200, &list))
 }
 
-/// Reads how to delete: the body, or the query if there is none.
+/// Reads the options from the body, or from the query if the body is empty.
 pub(crate) fn options(call: &Call<'_>) -> ApiResult<DeleteOptions> {
     if call.body.is_empty() {
         let text = |key: &str| Some(call.query.text(key)).filter(|text| !text.is_empty()).map(str::to_string);
@@ -105,12 +107,12 @@ pub(crate) fn options(call: &Call<'_>) -> ApiResult<DeleteOptions> {
         "" | "application/json" => parse_json(&call.body),
         "application/yaml" => super::json::parse_yaml(&call.body),
         PROTOBUF => {
-            let refusal = || {
+            let error = || {
                 StatusError::unsupported_media_type(
                     "application/json, application/yaml, application/vnd.kubernetes.protobuf",
                 )
             };
-            return read_options(&protobuf::parse(&call.body).ok_or_else(refusal)?)?.checked();
+            return read_options(&protobuf::parse(&call.body).ok_or_else(error)?)?.checked();
         }
         _ => {
             return Err(StatusError::unsupported_media_type(
@@ -123,7 +125,7 @@ pub(crate) fn options(call: &Call<'_>) -> ApiResult<DeleteOptions> {
     DeleteOptions { dry_run: options.dry_run || call.dry_run()?, ..options }.checked()
 }
 
-/// Reads a `DeleteOptions` object.
+/// Parses a `DeleteOptions` object.
 pub(crate) fn read_options(body: &Value) -> ApiResult<DeleteOptions> {
     let text = |path: &[&str]| Some(object::text(body, path)).filter(|text| !text.is_empty()).map(str::to_string);
     let kind = object::text(body, &["kind"]);
@@ -169,20 +171,20 @@ impl DeleteOptions {
             }
         }
         if self.grace_seconds.is_some_and(|seconds| seconds < 0) {
-            // What the real server makes of a negative grace period: the shortest that is one.
+            // The real server changes a negative grace period to one second.
             return Ok(Self { grace_seconds: Some(1), ..self });
         }
         Ok(self)
     }
 
     fn check(&self, call: &Call<'_>, object: &Value, name: &str, revision: u64) -> ApiResult<()> {
-        // These two speak of the kind where all others speak of the resource.
-        let subject = GroupResource { group: &call.resource.group, resource: &call.resource.kind };
-        let conflict = |what: &str, asked: &str, found: &str, happened: &str| {
-            let why = format!(
-                "the {what} in the precondition ({asked}) does not match the {what} in record ({found}). The object might have been {happened}"
+        // These two errors name the kind. All other errors name the resource.
+        let kind_resource = GroupResource { group: &call.resource.group, resource: &call.resource.kind };
+        let conflict = |what: &str, expected: &str, actual: &str, cause: &str| {
+            let reason = format!(
+                "the {what} in the precondition ({expected}) does not match the {what} in record ({actual}). The object might have been {cause}"
             );
-            Err(StatusError::conflict(subject, name, &why))
+            Err(StatusError::conflict(kind_resource, name, &reason))
         };
         match (&self.uid, &self.version) {
             (Some(uid), _) if uid != object::uid(object) => {
@@ -211,86 +213,93 @@ pub(crate) fn delete_object(
         let mut object = parse_stored(&stored)?;
         options.check(call, &object, name, stored.revision)?;
         after_write::check_may_delete(call, &object)?;
-        let going = mark_terminating(call, &mut object, options);
+        let is_terminating = mark_terminating(call, &mut object, options);
         if options.dry_run {
-            return Ok(if going { DeleteOutcome::Terminating(object) } else { DeleteOutcome::Deleted(object) });
+            return Ok(if is_terminating {
+                DeleteOutcome::Terminating(object)
+            } else {
+                DeleteOutcome::Deleted(object)
+            });
         }
-        if !going {
+        if !is_terminating {
             let Ok(bytes) = storage.delete(call.resource.table, key, stored.revision) else { continue };
-            let last: Value = serde_json::from_slice(&bytes).unwrap_or_default();
-            after_write::on_deleted(call, &last);
-            // As it was marked, told as of its end.
-            object::set_meta(&mut object, "resourceVersion", object::text(&last, &["metadata", "resourceVersion"]));
+            let deleted: Value = serde_json::from_slice(&bytes).unwrap_or_default();
+            after_write::on_deleted(call, &deleted);
+            // The client gets the marked object with the revision of its deletion.
+            object::set_meta(&mut object, "resourceVersion", object::text(&deleted, &["metadata", "resourceVersion"]));
             return Ok(DeleteOutcome::Deleted(object));
         }
         let old = parse_stored(&stored)?;
         if object == old {
             return Ok(DeleteOutcome::Terminating(object));
         }
-        let facets = call.resource.selector_attributes(&object);
-        let Ok(now) = storage.put(call.resource.table, key, Some(stored.revision), &Encoded::new(&object), facets)
+        let attributes = call.resource.selector_attributes(&object);
+        let Ok(updated) =
+            storage.put(call.resource.table, key, Some(stored.revision), &Encoded::new(&object), attributes)
         else {
             continue;
         };
         after_write::on_updated(call, &object);
-        return Ok(DeleteOutcome::Terminating(parse_stored(&now)?));
+        return Ok(DeleteOutcome::Terminating(parse_stored(&updated)?));
     }
     Err(StatusError::resource_version_conflict(call.resource.group_resource(), name))
 }
 
-/// Marks an object as being deleted, if it cannot go at once. Returns whether it stays for now.
+/// Marks an object as terminating if it cannot be removed at once. Returns true if it stays for
+/// now.
 fn mark_terminating(call: &Call<'_>, object: &mut Value, options: &DeleteOptions) -> bool {
-    if let Some(going) = after_write::mark_held_for_cleanup(call, object) {
-        // A kind that is emptied by others before it goes.
-        let finalizers = finalizers_after(object, options);
-        if going && !object::is_deleting(object) {
+    if let Some(is_held) = after_write::mark_held_for_cleanup(call, object) {
+        // Namespaces and CRDs: other components delete their content first.
+        let finalizers = finalizers_with_propagation(object, options);
+        if is_held && !object::is_deleting(object) {
             object::set_meta(object, "deletionTimestamp", object::rfc3339_seconds(call.now()));
         }
         set_finalizers(object, finalizers);
-        return going || !object::finalizers(object).is_empty();
+        return is_held || !object::finalizers(object).is_empty();
     }
-    let finalizers = finalizers_after(object, options);
+    let finalizers = finalizers_with_propagation(object, options);
     let grace = grace_seconds(call, object, options);
-    let already = object::is_deleting(object);
-    let current = object::number(object, &["metadata", "deletionGracePeriodSeconds"]).unwrap_or_default();
-    if already {
-        // A grace period can be cut short, never made longer.
-        if grace < current {
+    let is_deleting = object::is_deleting(object);
+    let current_grace = object::number(object, &["metadata", "deletionGracePeriodSeconds"]).unwrap_or_default();
+    if is_deleting {
+        // A grace period can be shortened but not extended.
+        if grace < current_grace {
             shorten_grace_period(call, object, grace);
         }
     } else if grace > 0 || !finalizers.is_empty() || call.resource.is("", "pods") {
-        // A pod that goes at once is shown with the mark, too.
+        // A pod that is removed at once is also returned with its deletion timestamp.
         set_deletion_timestamp(call, object, grace);
     }
     set_finalizers(object, finalizers);
-    let left = object::number(object, &["metadata", "deletionGracePeriodSeconds"]).unwrap_or_default();
-    !object::finalizers(object).is_empty() || (left > 0 && grace > 0)
+    let remaining_seconds = object::number(object, &["metadata", "deletionGracePeriodSeconds"]).unwrap_or_default();
+    !object::finalizers(object).is_empty() || (remaining_seconds > 0 && grace > 0)
 }
 
-/// How long the object may still take. Only pods have such a time: one that nobody runs, or that has ended, needs none.
+/// Returns the remaining grace period in seconds. Only pods have one; it is zero for pods without a
+/// node and for pods that have terminated.
 fn grace_seconds(call: &Call<'_>, object: &Value, options: &DeleteOptions) -> i64 {
     if !call.resource.is("", "pods") {
         return 0;
     }
-    let runs = !object::text(object, &["spec", "nodeName"]).is_empty();
-    let ended = matches!(object::text(object, &["status", "phase"]), "Succeeded" | "Failed");
-    if !runs || ended {
+    let has_node = !object::text(object, &["spec", "nodeName"]).is_empty();
+    let has_terminated = matches!(object::text(object, &["status", "phase"]), "Succeeded" | "Failed");
+    if !has_node || has_terminated {
         return 0;
     }
-    let own = object::number(object, &["spec", "terminationGracePeriodSeconds"]).unwrap_or(30);
-    options.grace_seconds.unwrap_or(own).max(0)
+    let pod_grace = object::number(object, &["spec", "terminationGracePeriodSeconds"]).unwrap_or(30);
+    options.grace_seconds.unwrap_or(pod_grace).max(0)
 }
 
-fn finalizers_after(object: &Value, options: &DeleteOptions) -> Vec<Value> {
+fn finalizers_with_propagation(object: &Value, options: &DeleteOptions) -> Vec<Value> {
     let mut finalizers: Vec<Value> = object::finalizers(object).to_vec();
-    let wanted = match options.propagation.as_deref() {
+    let propagation_finalizer = match options.propagation.as_deref() {
         Some("Foreground") => Some(FOREGROUND_FINALIZER),
         Some("Orphan") => Some(ORPHAN_FINALIZER),
         Some(_) => None,
         None => return finalizers,
     };
     finalizers.retain(|finalizer| finalizer != FOREGROUND_FINALIZER && finalizer != ORPHAN_FINALIZER);
-    finalizers.extend(wanted.map(Value::from));
+    finalizers.extend(propagation_finalizer.map(Value::from));
     finalizers
 }
 
@@ -302,7 +311,7 @@ fn set_finalizers(object: &mut Value, finalizers: Vec<Value>) {
     }
 }
 
-/// Notes that the object is being deleted and will be gone in `grace` seconds.
+/// Sets the deletion timestamp to `grace` seconds from now.
 fn set_deletion_timestamp(call: &Call<'_>, object: &mut Value, grace: i64) {
     let at = call.now().saturating_add(jiff::SignedDuration::from_secs(grace)).unwrap_or(jiff::Timestamp::MAX);
     object::set_meta(object, "deletionTimestamp", object::rfc3339_seconds(at));
@@ -312,7 +321,7 @@ fn set_deletion_timestamp(call: &Call<'_>, object: &mut Value, grace: i64) {
     }
 }
 
-/// Notes that the object will be gone sooner than it was told.
+/// Replaces the deletion timestamp with an earlier one.
 fn shorten_grace_period(call: &Call<'_>, object: &mut Value, grace: i64) {
     let at = call.now().saturating_add(jiff::SignedDuration::from_secs(grace)).unwrap_or(jiff::Timestamp::MAX);
     object::set_meta(object, "deletionTimestamp", object::rfc3339_seconds(at));

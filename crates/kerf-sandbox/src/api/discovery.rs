@@ -1,5 +1,6 @@
-//! What the server has, told to clients: the version, and the groups, versions and resources, in the legacy form (one document
-//! for each) and in the aggregated one (everything at once, which is what kubectl asks for first).
+//! Discovery: the version, and the groups, versions and resources of the server. The legacy format
+//! has one document per group and version. The aggregated format has one document for all, and
+//! kubectl requests it first.
 
 use bytes::Bytes;
 use http::Response;
@@ -10,11 +11,11 @@ use super::registry::{Registry, Resource};
 use super::respond::{Body, JSON, respond};
 use super::status::{ApiResult, StatusError};
 
-/// The release whose API this is.
+/// The minor version of the Kubernetes release whose API the server implements.
 const KUBERNETES_MINOR_VERSION: u32 = 36;
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
-/// `/version`.
+/// Returns the document at `/version`.
 pub(crate) fn version() -> Value {
     json!({
         "major": "1", "minor": KUBERNETES_MINOR_VERSION.to_string(), "gitVersion": format!("v1.{KUBERNETES_MINOR_VERSION}.0+kerf"), "gitCommit": "", "gitTreeState": "clean",
@@ -22,7 +23,7 @@ pub(crate) fn version() -> Value {
     })
 }
 
-/// `/`.
+/// Returns the document at `/`.
 pub(crate) fn paths(registry: &Registry) -> Value {
     let mut paths: Vec<String> =
         ["/api", "/apis", "/healthz", "/livez", "/openapi/v2", "/openapi/v3", "/readyz", "/version"]
@@ -40,9 +41,9 @@ pub(crate) fn paths(registry: &Registry) -> Value {
     json!({"paths": paths})
 }
 
-/// `/api`, `/apis` and below.
+/// Handles `/api`, `/apis` and the paths below them.
 pub(crate) fn handle_discovery(registry: &Registry, segments: &[&str], accept: &str) -> ApiResult<Response<Body>> {
-    let wants_all = accept.split(',').any(|range| {
+    let wants_aggregated = accept.split(',').any(|range| {
         let range = range.replace(' ', "");
         range.contains("g=apidiscovery.k8s.io")
             && range.contains("v=v2")
@@ -51,7 +52,7 @@ pub(crate) fn handle_discovery(registry: &Registry, segments: &[&str], accept: &
     });
     let legacy = |value: Value| Ok(respond(200, JSON, Bytes::from(value.to_string()).into(), &[]));
     match segments {
-        ["api" | "apis"] if wants_all => {
+        ["api" | "apis"] if wants_aggregated => {
             let groups = registry.groups().into_iter().filter(|(group, _)| group.is_empty() == (segments[0] == "api"));
             let items: Vec<Value> =
                 groups.map(|(group, versions)| aggregated_group(registry, &group, &versions)).collect();
@@ -72,8 +73,8 @@ pub(crate) fn handle_discovery(registry: &Registry, segments: &[&str], accept: &
             legacy(json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}))
         }
         ["apis", group] => {
-            let found = registry.groups().into_iter().find(|(other, _)| other == group && !other.is_empty());
-            let (group, versions) = found.ok_or_else(StatusError::no_such_api)?;
+            let entry = registry.groups().into_iter().find(|(other, _)| other == group && !other.is_empty());
+            let (group, versions) = entry.ok_or_else(StatusError::no_such_api)?;
             legacy(group_of(&group, &versions, true))
         }
         ["api", version] => resources(registry, "", version).and_then(legacy),
@@ -82,13 +83,13 @@ pub(crate) fn handle_discovery(registry: &Registry, segments: &[&str], accept: &
     }
 }
 
-fn group_of<V: AsRef<str>>(group: &str, versions: &[V], alone: bool) -> Value {
+fn group_of<V: AsRef<str>>(group: &str, versions: &[V], with_type: bool) -> Value {
     let versions: Vec<Value> = versions
         .iter()
         .map(|version| json!({"groupVersion": format!("{group}/{}", version.as_ref()), "version": version.as_ref()}))
         .collect();
     let mut value = json!({"name": group, "versions": versions, "preferredVersion": versions.first()});
-    if alone {
+    if with_type {
         value["kind"] = "APIGroup".into();
         value["apiVersion"] = "v1".into();
     }
@@ -152,15 +153,15 @@ fn aggregated(resource: &Resource) -> Value {
     if !resource.categories.is_empty() {
         entry["categories"] = resource.categories.iter().map(|name| Value::from(name.as_str())).collect();
     }
-    let below: Vec<Value> = subresources(resource)
+    let subresource_entries: Vec<Value> = subresources(resource)
         .into_iter()
         .map(|(name, group, version, kind, verbs)| {
             let (group, version) = if version.is_empty() { (resource.group.as_str(), resource.version.as_str()) } else { (group, version) };
             json!({"subresource": name, "responseKind": {"group": group, "version": version, "kind": kind}, "verbs": verbs})
         })
         .collect();
-    if !below.is_empty() {
-        entry["subresources"] = below.into();
+    if !subresource_entries.is_empty() {
+        entry["subresources"] = subresource_entries.into();
     }
     entry
 }
@@ -173,27 +174,28 @@ fn verbs(resource: &Resource) -> &'static [&'static str] {
     }
 }
 
-/// A subresource: its name, the group, version and kind that it speaks (empty for the resource's own), and what can be done with it.
+/// A subresource: its name; the group, version and kind of its bodies (empty for those of the
+/// resource); and its verbs.
 type SubresourceInfo<'a> = (&'a str, &'a str, &'a str, &'a str, &'static [&'static str]);
 
 fn subresources(resource: &Resource) -> Vec<SubresourceInfo<'_>> {
     const CHANGE: &[&str] = &["get", "patch", "update"];
-    let own = resource.kind.as_str();
-    let mut below: Vec<SubresourceInfo<'_>> = Vec::new();
+    let own_kind = resource.kind.as_str();
+    let mut infos: Vec<SubresourceInfo<'_>> = Vec::new();
     for name in &resource.subresources {
-        below.push(match name.as_str() {
+        infos.push(match name.as_str() {
             "eviction" => ("eviction", "policy", "v1", "Eviction", &["create"]),
             "binding" => ("binding", "", "v1", "Binding", &["create"]),
-            "finalize" => ("finalize", "", "", own, &["update"]),
-            other => (other, "", "", own, CHANGE),
+            "finalize" => ("finalize", "", "", own_kind, &["update"]),
+            other => (other, "", "", own_kind, CHANGE),
         });
     }
     if resource.scale.is_some() {
-        below.push(("scale", "autoscaling", "v1", "Scale", CHANGE));
+        infos.push(("scale", "autoscaling", "v1", "Scale", CHANGE));
     }
     if resource.has_status() {
-        below.push(("status", "", "", own, CHANGE));
+        infos.push(("status", "", "", own_kind, CHANGE));
     }
-    below.sort_by_key(|(name, ..)| *name);
-    below
+    infos.sort_by_key(|(name, ..)| *name);
+    infos
 }

@@ -1,5 +1,6 @@
-//! What the server would say to somebody who creates an object of a built-in kind, without a server: for whoever has manifests and no
-//! cluster. Only the object itself is judged; what depends on others (whether its namespace exists, whether its name is taken) is not.
+//! Checks of objects of built-in kinds as if they were created, without a server, for tools that
+//! have manifests and no cluster. Only the object itself is checked. Rules that depend on other
+//! objects (whether the namespace exists, whether the name is taken) are not.
 
 use kerf_api::admission::FieldError;
 use serde_json::Value;
@@ -11,26 +12,27 @@ use super::registry::BUILT_IN_KINDS;
 use super::schema;
 use super::write::validate_metadata;
 
-/// What is to be said of an object.
+/// The problems of one object, as a create request would report them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct DryCreateReport {
-    /// Why it is refused: everything.
+    /// All validation errors. Empty if the object is valid.
     pub errors: Vec<FieldError>,
-    /// Why it cannot even be read, in the words of the server's decoder; then nothing else was looked at.
+    /// The server's decoding error, if the object cannot be decoded. Nothing else is checked then.
     pub decode_error: Option<String>,
-    /// The paths of fields that its kind does not have.
+    /// The paths of fields that the kind does not declare.
     pub unknown_fields: Vec<String>,
 }
 
-/// Judges an object as a new one; none if the server has no such kind from the start.
+/// Decodes, defaults and validates an object as in a create request. Returns `None` if the kind is
+/// not built in.
 pub fn dry_create_built_in(api_version: &str, kind: &str, mut object: Value) -> Option<DryCreateReport> {
     let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
     let kind =
         BUILT_IN_KINDS.iter().find(|known| (known.group, known.version, known.kind) == (group, version, kind))?;
     let unknown_fields = match schema::decode(&schema::definitions().schema(&kind.openapi_definition), &mut object) {
         Ok(unknown) => unknown,
-        Err(unreadable) => {
-            return Some(DryCreateReport { decode_error: Some(unreadable), ..DryCreateReport::default() });
+        Err(problem) => {
+            return Some(DryCreateReport { decode_error: Some(problem), ..DryCreateReport::default() });
         }
     };
     (kind.strategy.default)(&mut object);
@@ -52,12 +54,12 @@ mod tests {
     use super::*;
 
     fn errors(api_version: &str, kind: &str, object: Value) -> Vec<String> {
-        let judgement = dry_create_built_in(api_version, kind, object).unwrap_or_default();
-        judgement.errors.iter().map(ToString::to_string).collect()
+        let report = dry_create_built_in(api_version, kind, object).unwrap_or_default();
+        report.errors.iter().map(ToString::to_string).collect()
     }
 
     #[test]
-    fn all_that_is_wrong_is_said() {
+    fn all_errors_are_reported() {
         let container = json!({"name": "c", "image": "i", "resources": {"requests": {"cpu": -1}}});
         let pod = json!({"metadata": {"name": "a", "namespace": "UPPER"}, "spec": {
             "containers": [container], "tolerations": [{"operator": "Maybe"}],
@@ -85,14 +87,14 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_what_is_unknown_and_what_is_none_of_ours() {
+    fn decode_errors_unknown_fields_and_unknown_kinds_are_reported() {
         let pod = json!({"metadata": {"name": "a"}, "spec": {"containers": 3}});
-        let judgement = dry_create_built_in("v1", "Pod", pod).unwrap_or_default();
-        assert!(judgement.decode_error.is_some() && judgement.errors.is_empty());
+        let report = dry_create_built_in("v1", "Pod", pod).unwrap_or_default();
+        assert!(report.decode_error.is_some() && report.errors.is_empty());
         let pod =
             json!({"metadata": {"name": "a"}, "spec": {"containers": [{"name": "c", "image": "i"}], "nodeNmae": "n"}});
-        let judgement = dry_create_built_in("v1", "Pod", pod).unwrap_or_default();
-        assert_eq!((judgement.errors, judgement.unknown_fields), (vec![], vec!["spec.nodeNmae".to_owned()]));
+        let report = dry_create_built_in("v1", "Pod", pod).unwrap_or_default();
+        assert_eq!((report.errors, report.unknown_fields), (vec![], vec!["spec.nodeNmae".to_owned()]));
         assert_eq!(dry_create_built_in("karpenter.sh/v1", "NodePool", json!({})), None);
     }
 }

@@ -1,5 +1,4 @@
-//! What is wrong with one field of a built-in kind, in the one form that the house has for it (that of `kerf_api::admission`, whose
-//! words are the API server's).
+//! Constructors of field errors of built-in kinds. [`FieldError`] has the API server's messages.
 
 pub(crate) use kerf_api::admission::FieldError;
 use kerf_api::admission::FieldErrorKind;

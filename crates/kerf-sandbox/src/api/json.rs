@@ -1,5 +1,5 @@
-//! Reading request bodies: JSON or YAML text into a tree, noticing keys that are given twice (which strict field validation
-//! refuses). Depth is bounded by the parser, size by the caller.
+//! Parsing of request bodies, JSON or YAML, into a tree. Duplicate keys are recorded, because
+//! strict field validation rejects them. The parser bounds the depth, the caller the size.
 
 use std::fmt::{self, Write as _};
 
@@ -8,14 +8,14 @@ use serde_json::{Map, Number, Value};
 
 use super::apply::ManagedFields;
 
-/// A tree and the paths of keys that were given more than once; the last one counts.
+/// A tree and the paths of duplicate keys. The last value of a key is used.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Parsed {
     pub(crate) value: Value,
     pub(crate) duplicates: Vec<String>,
 }
 
-/// Reads JSON. Anything after the first value is an error.
+/// Parses JSON. Text after the first value is an error.
 pub(crate) fn parse_json(text: &[u8]) -> Result<Parsed, String> {
     let mut notes = ParseNotes::default();
     let mut deserializer = serde_json::Deserializer::from_slice(text);
@@ -24,20 +24,21 @@ pub(crate) fn parse_json(text: &[u8]) -> Result<Parsed, String> {
     Ok(Parsed { value, duplicates: notes.duplicates })
 }
 
-/// A text that just ends is told in the real server's words.
+/// Returns the error message. A truncated text gets the real server's message.
 fn json_error_message(problem: serde_json::Error) -> String {
     if problem.is_eof() { "unexpected end of JSON input".to_owned() } else { problem.to_string() }
 }
 
-/// Reads YAML (of which JSON is a part), one document.
+/// Parses one YAML document. JSON is a subset of YAML.
 pub(crate) fn parse_yaml(text: &[u8]) -> Result<Parsed, String> {
-    // Aliases make a short text a long tree; the real server has none of them in what clients send, and neither do we.
+    // JSON is tried first, because only its duplicate keys are reported. The YAML parser limits the
+    // expansion of aliases, so that a short text cannot become a huge tree.
     if let Ok(parsed) = parse_json(text) {
         return Ok(parsed);
     }
     let mut notes = ParseNotes::default();
-    let node = ValueSeed { path: &mut String::new(), notes: &mut notes };
-    let value = node.deserialize(serde_yaml_ng::Deserializer::from_slice(text)).map_err(|problem| {
+    let seed = ValueSeed { path: &mut String::new(), notes: &mut notes };
+    let value = seed.deserialize(serde_yaml_ng::Deserializer::from_slice(text)).map_err(|problem| {
         let problem = notes
             .unsupported
             .map_or_else(|| format!("yaml: {problem}"), |value| format!("json: unsupported value: {value}"));
@@ -46,7 +47,7 @@ pub(crate) fn parse_yaml(text: &[u8]) -> Result<Parsed, String> {
     Ok(Parsed { value, duplicates: Vec::new() })
 }
 
-/// Reads an object as it is stored, with its managed fields apart from the tree.
+/// Parses a stored object and returns its managed fields separately from the tree.
 pub(crate) fn parse_and_split_managed_fields(text: &[u8]) -> Result<(Value, ManagedFields), serde_json::Error> {
     let mut managed = ManagedFields::default();
     let mut deserializer = serde_json::Deserializer::from_slice(text);
@@ -56,7 +57,7 @@ pub(crate) fn parse_and_split_managed_fields(text: &[u8]) -> Result<(Value, Mana
     Ok((value, managed))
 }
 
-/// How deep a reader of [`parse_apart`] is.
+/// The nesting level of [`parse_and_split_managed_fields`].
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ObjectLevel {
     Object,
@@ -106,12 +107,12 @@ struct ValueSeed<'a> {
     notes: &'a mut ParseNotes,
 }
 
-/// What is noticed on the way.
+/// Findings of a parse besides the tree.
 #[derive(Default)]
 struct ParseNotes {
-    /// The paths of keys that were given more than once.
+    /// The paths of duplicate keys.
     duplicates: Vec<String>,
-    /// A number that YAML has and JSON has not, as Go prints it.
+    /// A number that YAML has and JSON does not, as Go prints it.
     unsupported: Option<&'static str>,
 }
 
@@ -208,21 +209,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_given_twice_are_told_and_the_last_counts() {
+    fn duplicate_keys_are_recorded_and_the_last_value_is_used() {
         let parsed = parse_json(br#"{"a": 1, "a": 2, "b": [{"c": 1, "c": 2, "c": 3}]}"#).unwrap();
         assert_eq!(parsed.value, json!({"a": 2, "b": [{"c": 3}]}));
         assert_eq!(parsed.duplicates, ["a", "b[0].c"]);
     }
 
     #[test]
-    fn managed_fields_are_read_apart() {
-        let mut whole = json!({"kind": "Pod", "metadata": {"name": "a", "managedFields": [
+    fn managed_fields_are_split_off() {
+        let mut full = json!({"kind": "Pod", "metadata": {"name": "a", "managedFields": [
             {"manager": "m", "operation": "Apply", "apiVersion": "v1", "time": "t", "fieldsType": "FieldsV1", "fieldsV1": {"f:spec": {"f:a": {}}}},
         ]}, "spec": {"metadata": {"managedFields": []}}});
-        let (object, managed) = parse_and_split_managed_fields(whole.to_string().as_bytes()).unwrap();
-        assert_eq!(managed, ManagedFields::take(&mut whole));
+        let (object, managed) = parse_and_split_managed_fields(full.to_string().as_bytes()).unwrap();
+        assert_eq!(managed, ManagedFields::take(&mut full));
         assert!(!managed.is_empty());
-        assert_eq!(object, whole, "what only looks like it stays");
+        assert_eq!(object, full, "similar text stays");
         assert!(
             parse_and_split_managed_fields(b"[]").is_err()
                 && parse_and_split_managed_fields(b"{\"metadata\":3}").is_err()
@@ -230,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_json_is_refused() {
+    fn text_that_is_not_json_is_rejected() {
         for text in ["", "{", "{}x", "[1,]", "nul", "{\"a\":1e999}", "\u{feff}{}"] {
             assert!(parse_json(text.as_bytes()).is_err(), "{text}");
         }
@@ -239,9 +240,9 @@ mod tests {
     }
 
     #[test]
-    fn numbers_that_json_has_not_are_refused() {
-        for (text, told) in [(".inf", "+Inf"), ("-.Inf", "-Inf"), (".NaN", "NaN")] {
-            let problem = format!("error converting YAML to JSON: json: unsupported value: {told}");
+    fn numbers_that_json_lacks_are_rejected() {
+        for (text, go_text) in [(".inf", "+Inf"), ("-.Inf", "-Inf"), (".NaN", "NaN")] {
+            let problem = format!("error converting YAML to JSON: json: unsupported value: {go_text}");
             assert_eq!(parse_yaml(format!("a: [1, {{b: {text}}}]").as_bytes()).unwrap_err(), problem);
         }
         assert_eq!(parse_yaml(b"a: [1, {b: 1.5, c: ~}]").unwrap().value, json!({"a": [1, {"b": 1.5, "c": null}]}));
@@ -249,7 +250,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_are_read_or_refused(text in proptest::collection::vec(any::<u8>(), 0..200)) {
+        fn any_bytes_are_parsed_or_rejected(text in proptest::collection::vec(any::<u8>(), 0..200)) {
             let ours = parse_json(&text).ok().map(|parsed| parsed.value);
             let theirs: Option<Value> = serde_json::from_slice(&text).ok();
             prop_assert_eq!(ours, theirs);

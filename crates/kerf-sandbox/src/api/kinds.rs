@@ -1,8 +1,8 @@
-//! The kinds that the server has from the start: one row each, with what is particular to it. Everything that a row does not
-//! say works alike for all kinds, custom ones included.
+//! The built-in kinds: one [`BuiltInKind`] row each, with everything that is particular to the
+//! kind. Everything that a row does not state works alike for all kinds, custom ones included.
 //!
-//! A kind's own conduct (defaults, what happens when it is created or updated, what is forbidden) lives in the file of its
-//! family; the handlers know no kind by name.
+//! Defaults, preparation for writes and validation of a kind are a [`KindStrategy`] in the file of
+//! the kind's family. The request handlers never test for a kind by name.
 
 mod container;
 mod crd;
@@ -42,56 +42,59 @@ use super::schema::register_schema;
 
 pub(crate) use events::{core_event_to_events_v1, events_v1_event_to_core};
 
-/// What a client may do with a resource.
+/// The verbs that clients may use on a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SupportedVerbs {
-    /// Everything.
+    /// All verbs.
     All,
-    /// Everything but deleting many at once (namespaces).
+    /// All verbs except `deletecollection` (namespaces).
     NoDeleteCollection,
-    /// A question that is answered and not kept (reviews, bindings).
+    /// Only `create`: the server answers the request and stores nothing (reviews, bindings).
     CreateOnly,
 }
 
-/// What becomes of `status`.
+/// The rule by which `status` is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StatusRule {
-    /// The kind has none, or it is a field like any other.
+    /// The kind has no `status`, or `status` is an ordinary field.
     None,
-    /// Written through the subresource alone; what a creation says of it is dropped.
+    /// Only the status subresource writes `status`; create requests lose the `status` of their
+    /// body.
     Subresource,
-    /// As before, but a creation may set it: nodes are created with theirs.
+    /// Like [`StatusRule::Subresource`], but create requests keep `status`: kubelets create nodes
+    /// with their status.
     KeptOnCreate,
 }
 
-/// What a kind may ask of the world when an object is written: the time, and numbers that nobody else gets.
+/// The time of a write and a source of serial numbers, for a [`KindStrategy`] that prepares an
+/// object.
 pub(crate) struct WriteContext<'a> {
     pub(crate) now: Timestamp,
     pub(crate) serial_counter: &'a AtomicU64,
 }
 
 impl WriteContext<'_> {
-    /// The next number; each is given once.
+    /// Returns the next serial number. No number is returned twice.
     fn next_serial(&self) -> u64 {
         self.serial_counter.fetch_add(1, Ordering::Relaxed)
     }
 }
 
-/// What a kind does of its own accord at one moment of an object's life.
+/// The particular behaviour of a kind on writes (Kubernetes' registry strategy).
 pub(crate) struct KindStrategy {
-    /// Fills in what was left out, when an object is read.
+    /// Sets defaults of omitted fields after an object was decoded.
     pub(crate) default: fn(&mut Value),
-    /// Prepares a new object, after defaults, before it is judged.
+    /// Prepares a new object, after defaulting and before validation.
     pub(crate) prepare_for_create: fn(&mut Value, &mut WriteContext<'_>),
-    /// Prepares a new version of an object (the new one, the old one).
+    /// Prepares the new version of an object. The second argument is the stored version.
     pub(crate) prepare_for_update: fn(&mut Value, &Value, &mut WriteContext<'_>),
-    /// Prepares a new version that comes through the status subresource.
+    /// Prepares a new version that was written through the status subresource.
     pub(crate) prepare_for_status_update: fn(&mut Value, &Value, &mut WriteContext<'_>),
-    /// Judges an object, and the change if there was one before.
+    /// Validates an object. The second argument is the stored version, or `None` on create.
     pub(crate) validate: fn(&Value, Option<&Value>, &mut Vec<FieldError>),
 }
 
-/// The conduct of a kind that has none of its own.
+/// The strategy of a kind without particular behaviour.
 const NO_OP_STRATEGY: KindStrategy = KindStrategy {
     default: |_| {},
     prepare_for_create: |_, _| {},
@@ -100,7 +103,7 @@ const NO_OP_STRATEGY: KindStrategy = KindStrategy {
     validate: |_, _, _| {},
 };
 
-/// One kind.
+/// A kind that the server has without a CustomResourceDefinition.
 #[allow(clippy::struct_field_names, reason = "a kind has a `kind`: the word of the API")]
 pub(crate) struct BuiltInKind {
     pub(crate) group: &'static str,
@@ -115,16 +118,16 @@ pub(crate) struct BuiltInKind {
     pub(crate) status: StatusRule,
     /// Subresources besides `status`.
     pub(crate) subresources: &'static [&'static str],
-    /// Whether `metadata.generation` counts changes of the spec.
+    /// True if `metadata.generation` counts changes of the spec.
     pub(crate) has_generation: bool,
     pub(crate) name_rule: NameRule,
-    /// The fields that a field selector may name, with what stands for a missing one.
+    /// Field paths that field selectors may use, each with the value that replaces a missing field.
     pub(crate) selectable: &'static [(&'static str, &'static str)],
     pub(crate) strategy: KindStrategy,
     register_schema: RegisterSchema,
 }
 
-/// A row for the kind `T`, with nothing particular.
+/// Returns the row of the kind `T` without any particular behaviour.
 fn built_in_kind<T>(short_names: &'static [&'static str]) -> BuiltInKind
 where
     T: k8s_openapi::Resource + JsonSchema,
@@ -150,7 +153,7 @@ where
     }
 }
 
-/// Where the objects of a kind live.
+/// Maps the scope types of `k8s-openapi` to a bool.
 trait ScopeNamespaced {
     const NAMESPACED: bool;
 }
@@ -180,8 +183,8 @@ impl BuiltInKind {
         Self { supported_verbs: SupportedVerbs::CreateOnly, ..self }
     }
 
-    fn with_strategy(self, conduct: KindStrategy) -> Self {
-        Self { strategy: conduct, ..self }
+    fn with_strategy(self, strategy: KindStrategy) -> Self {
+        Self { strategy, ..self }
     }
 
     fn selectable(self, selectable: &'static [(&'static str, &'static str)]) -> Self {
@@ -192,12 +195,12 @@ impl BuiltInKind {
         Self { subresources, ..self }
     }
 
-    fn with_name_rule(self, names: NameRule) -> Self {
-        Self { name_rule: names, ..self }
+    fn with_name_rule(self, name_rule: NameRule) -> Self {
+        Self { name_rule, ..self }
     }
 }
 
-/// All rows, in the order in which discovery lists them.
+/// Returns all rows, in the order in which discovery lists them.
 pub(crate) fn built_in_kinds() -> Vec<BuiltInKind> {
     let mut kinds = core_kinds();
     kinds.extend(workload_kinds());
@@ -352,14 +355,15 @@ fn storage_kinds() -> Vec<BuiltInKind> {
     ]
 }
 
-/// How every type that a document may mention makes itself known: the kinds, and what travels in their subresources.
+/// Returns the functions that register every type that an OpenAPI document may mention: the types
+/// of the kinds and of the bodies of their subresources.
 pub(crate) fn schema_registrations() -> Vec<RegisterSchema> {
-    let mut descriptions: Vec<RegisterSchema> = built_in_kinds().iter().map(|kind| kind.register_schema).collect();
-    descriptions.extend([
+    let mut registrations: Vec<RegisterSchema> = built_in_kinds().iter().map(|kind| kind.register_schema).collect();
+    registrations.extend([
         register_schema::<policy_v1::Eviction> as RegisterSchema,
         register_schema::<autoscaling::Scale>,
         register_schema::<meta::DeleteOptions>,
         register_schema::<meta::Status>,
     ]);
-    descriptions
+    registrations
 }

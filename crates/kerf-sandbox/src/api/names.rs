@@ -1,5 +1,5 @@
-//! The rules for names, label keys and label values, with the sentences that the API server gives when one is broken.
-//! Each function returns the sentence, or nothing if the text is fine; callers add the field.
+//! Rules for names, label keys and label values, with the API server's messages. Each function
+//! returns the problems, or nothing if the text is valid; the caller adds the field.
 
 const SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and \
      end with an alphanumeric character (e.g. 'example.com', regex used for validation is \
@@ -12,23 +12,24 @@ const VALUE: &str = "a valid label must be an empty string or consist of alphanu
      an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is \
      '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
 
-/// Which rule the names of a kind follow.
+/// The rule for the names of a kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NameRule {
-    /// Most kinds: dots and 253 characters.
+    /// Most kinds: at most 253 characters, dots allowed.
     Subdomain,
-    /// Namespaces and the like: no dots, 63 characters.
+    /// Namespaces and Services: at most 63 characters, no dots.
     Label,
-    /// RBAC: anything that can stand in a path.
+    /// RBAC kinds: everything that can be a segment of a path.
     PathSegment,
 }
 
 impl NameRule {
-    /// What is wrong with `name`; `prefix` if it is a `generateName`, whose end is still to come.
-    pub(crate) fn problems(self, name: &str, prefix: bool) -> Vec<String> {
-        // A generated name continues after the prefix, so a dash at its end is fine.
+    /// Returns the problems of `name`. `is_prefix` is true for a `generateName`, to which a suffix
+    /// is added.
+    pub(crate) fn problems(self, name: &str, is_prefix: bool) -> Vec<String> {
+        // A generated name continues after the prefix, so the prefix may end in a dash.
         let trimmed =
-            if prefix && name.ends_with('-') { format!("{}a", &name[..name.len() - 1]) } else { name.to_string() };
+            if is_prefix && name.ends_with('-') { format!("{}a", &name[..name.len() - 1]) } else { name.to_string() };
         match self {
             Self::Subdomain => subdomain_problems(&trimmed),
             Self::Label => label_problems(&trimmed),
@@ -37,7 +38,8 @@ impl NameRule {
     }
 }
 
-/// What names and label keys are told; the two count the same and call it differently.
+/// Returns the message for long names. Label keys have another one ([`too_many_bytes`]), although
+/// both count bytes.
 fn too_long(limit: usize) -> String {
     format!("must be no more than {limit} characters")
 }
@@ -89,7 +91,8 @@ fn is_name_part(text: &str) -> bool {
         && bytes.iter().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(byte))
 }
 
-/// A label key, an annotation key, a taint key or a resource name: an optional prefix and a name.
+/// Returns the problems of a label key, annotation key, taint key or resource name: an optional
+/// prefix and a name.
 pub(crate) fn qualified_name_problems(text: &str) -> Vec<String> {
     let mut problems = Vec::new();
     let parts: Vec<&str> = text.split('/').collect();
@@ -120,7 +123,7 @@ pub(crate) fn qualified_name_problems(text: &str) -> Vec<String> {
     problems
 }
 
-/// The value of a label.
+/// Returns the problems of a label's value.
 pub(crate) fn label_value_problems(text: &str) -> Vec<String> {
     let mut problems = Vec::new();
     if text.len() > 63 {

@@ -1,6 +1,6 @@
-//! Reading and writing the parts of an object that every kind has, on the JSON tree itself: the server handles kinds that no
-//! Rust type describes.
-//! Invariant: nothing here panics, whatever the shape of the tree; a part that is not there reads as absent.
+//! Access to the common parts of objects on the JSON tree itself, because the server handles kinds
+//! without a Rust type. Invariant: nothing here panics, whatever the shape of the tree. A missing
+//! part is read as absent.
 
 use jiff::Timestamp;
 use jiff::tz::Offset;
@@ -9,48 +9,49 @@ use smol_str::SmolStr;
 
 use super::storage::SelectorAttributes;
 
-/// What stands at the end of `path`, if all of it is there.
+/// Returns the value at `path`, or `None` if a part of the path is missing.
 pub(crate) fn at<'a>(value: &'a Value, path: &[&str]) -> Option<&'a Value> {
     path.iter().try_fold(value, |value, key| value.get(key))
 }
 
-/// The text at the end of `path`; empty if there is none.
+/// Returns the text at `path`, or an empty text.
 pub(crate) fn text<'a>(value: &'a Value, path: &[&str]) -> &'a str {
     at(value, path).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// The whole number at the end of `path`.
+/// Returns the integer at `path`.
 pub(crate) fn number(value: &Value, path: &[&str]) -> Option<i64> {
     at(value, path).and_then(Value::as_i64)
 }
 
-/// Whether the flag at the end of `path` is set.
+/// Returns true if the bool at `path` is true.
 pub(crate) fn flag(value: &Value, path: &[&str]) -> bool {
     at(value, path).and_then(Value::as_bool).unwrap_or_default()
 }
 
-/// The items of the list at the end of `path`.
+/// Returns the items of the list at `path`, or an empty slice.
 pub(crate) fn list<'a>(value: &'a Value, path: &[&str]) -> &'a [Value] {
     at(value, path).and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
-/// The object at the end of `path`, if it is there.
+/// Returns the object at `path`.
 pub(crate) fn map_mut<'a>(value: &'a mut Value, path: &[&str]) -> Option<&'a mut Map<String, Value>> {
     path.iter().try_fold(value, |value, key| value.get_mut(key))?.as_object_mut()
 }
 
-/// The list at the end of `path`, if it is there; else an empty one.
+/// Returns the items of the list at `path`. No items if there is no list.
 pub(crate) fn list_mut<'a>(value: &'a mut Value, path: &[&str]) -> impl Iterator<Item = &'a mut Value> {
     path.iter().try_fold(value, |value, key| value.get_mut(key)).and_then(Value::as_array_mut).into_iter().flatten()
 }
 
-/// The object at the end of `path`, made if it is not there. Something else that stands in the way is replaced.
+/// Returns the object at `path` and creates it if it is missing. Values of other types are
+/// replaced.
 pub(crate) fn ensure_object<'a>(value: &'a mut Value, path: &[&str]) -> &'a mut Map<String, Value> {
-    let mut here = as_map(value);
+    let mut current = as_map(value);
     for key in path {
-        here = as_map(here.entry(*key).or_insert(Value::Null));
+        current = as_map(current.entry(*key).or_insert(Value::Null));
     }
-    here
+    current
 }
 
 fn as_map(value: &mut Value) -> &mut Map<String, Value> {
@@ -63,7 +64,7 @@ fn as_map(value: &mut Value) -> &mut Map<String, Value> {
     }
 }
 
-/// Takes away what stands at the end of `path`.
+/// Removes the value at `path` and returns it.
 pub(crate) fn remove(value: &mut Value, path: &[&str]) -> Option<Value> {
     let (last, parents) = path.split_last()?;
     map_mut(value, parents)?.remove(*last)
@@ -94,42 +95,47 @@ pub(crate) fn is_deleting(object: &Value) -> bool {
     !text(object, &["metadata", "deletionTimestamp"]).is_empty()
 }
 
-/// A point in time as metadata carries it: whole seconds. (By hand, because every write has several of them.)
+/// Formats a time as in metadata, in whole seconds. Formatted by hand, because every write formats
+/// several.
 pub(crate) fn rfc3339_seconds(at: Timestamp) -> String {
-    let then = Offset::UTC.to_datetime(at);
-    let Ok(year @ 0..=9999) = u32::try_from(then.year()) else {
+    let datetime = Offset::UTC.to_datetime(at);
+    let Ok(year @ 0..=9999) = u32::try_from(datetime.year()) else {
         return at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
     };
     let mut text = *b"0000-00-00T00:00:00Z";
     digits(&mut text[..4], year);
-    for (place, number) in
-        [(5, then.month()), (8, then.day()), (11, then.hour()), (14, then.minute()), (17, then.second())]
-    {
-        digits(&mut text[place..place + 2], number.unsigned_abs().into());
+    for (offset, number) in [
+        (5, datetime.month()),
+        (8, datetime.day()),
+        (11, datetime.hour()),
+        (14, datetime.minute()),
+        (17, datetime.second()),
+    ] {
+        digits(&mut text[offset..offset + 2], number.unsigned_abs().into());
     }
     String::from_utf8_lossy(&text).into_owned()
 }
 
-/// A point in time to the microsecond, always of the same length.
+/// Formats a time in microseconds, always with six decimals.
 pub(crate) fn rfc3339_micros(at: Timestamp) -> String {
     let mut text = rfc3339_seconds(at);
     let mut fraction = *b".000000Z";
-    let within = Offset::UTC.to_datetime(at).subsec_nanosecond().unsigned_abs() / 1000;
-    digits(&mut fraction[1..7], within);
+    let micros = Offset::UTC.to_datetime(at).subsec_nanosecond().unsigned_abs() / 1000;
+    digits(&mut fraction[1..7], micros);
     text.pop();
     text.push_str(&String::from_utf8_lossy(&fraction));
     text
 }
 
-/// Writes a number into a place that is wide enough for it.
-fn digits(place: &mut [u8], mut number: u32) {
-    for digit in place.iter_mut().rev() {
+/// Writes a number into a slice that is wide enough, with leading zeros.
+fn digits(target: &mut [u8], mut number: u32) {
+    for digit in target.iter_mut().rev() {
         *digit = b'0' + (number % 10) as u8;
         number /= 10;
     }
 }
 
-/// What selectors ask about.
+/// Extracts the labels and the selectable fields of an object.
 pub(crate) fn selector_attributes<'a>(
     object: &Value,
     selectable: impl Iterator<Item = (&'a str, &'a str)>,
@@ -144,7 +150,7 @@ pub(crate) fn selector_attributes<'a>(
     SelectorAttributes { labels, fields }
 }
 
-/// The text of a selectable field, given as `spec.nodeName`.
+/// Returns the text of a selectable field such as `spec.nodeName`, or `missing`.
 fn field_text(object: &Value, path: &str, missing: &str) -> SmolStr {
     match path.split('.').try_fold(object, |value, key| value.get(key)) {
         Some(Value::String(text)) if !text.is_empty() => text.into(),
@@ -161,7 +167,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_written_as_the_library_writes_them() {
+    fn times_are_formatted_like_strftime() {
         for text in [
             "2026-01-01T00:00:00Z",
             "2024-02-29T23:59:59.999999999Z",

@@ -1,9 +1,10 @@
-//! OpenAPI v3: one document for each version of each group, from which kubectl explains fields, checks whether the server validates
-//! them, and works out strategic merge patches. The documents hold what clients read: schemas, and the operations with the
-//! parameters that matter.
+//! OpenAPI v3: one document per group and version. kubectl uses the documents to explain fields, to
+//! check whether the server validates fields, and to compute strategic merge patches. They contain
+//! what clients read: schemas, and operations with their main parameters.
 //!
-//! Of OpenAPI v2 there is no more than a document that describes nothing. kubectl asks for it when it is given a `List`, whose items it
-//! checks itself before it sends them; kinds that the document does not describe it leaves to the server, which checks each item.
+//! The OpenAPI v2 document is empty. kubectl requests it for a `List`, whose items it would
+//! validate itself. Kinds that the document does not contain are left to the server, which
+//! validates each item.
 
 use std::collections::BTreeSet;
 use std::hash::{Hash as _, Hasher as _};
@@ -19,7 +20,7 @@ use super::respond::{Body, JSON, respond};
 use super::schema::{SCHEMA_REF_PREFIX, annotate, definitions};
 use super::status::{ApiResult, StatusError};
 
-/// `/openapi/v3` and below.
+/// Handles `/openapi/v3` and the paths below it.
 pub(crate) fn handle_v3(registry: &Registry, path: &[&str]) -> ApiResult<Response<Body>> {
     let document = match path {
         [] => index(registry),
@@ -30,11 +31,11 @@ pub(crate) fn handle_v3(registry: &Registry, path: &[&str]) -> ApiResult<Respons
     Ok(respond(200, JSON, Bytes::from(document.to_string()).into(), &[]))
 }
 
-/// What clients may call the second version's binary form, and what it is called in answers.
+/// The media type of OpenAPI v2 in protobuf, and the older name that clients may accept.
 const PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
 const OPENAPI_V2_PROTOBUF_LEGACY: &str = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
 
-/// `/openapi/v2`.
+/// Handles `/openapi/v2`.
 pub(crate) fn handle_v2(accept: &str) -> ApiResult<Response<Body>> {
     let (title, version) = ("Kubernetes", discovery::version()["gitVersion"].as_str().unwrap_or_default().to_owned());
     let json = || {
@@ -49,15 +50,16 @@ pub(crate) fn handle_v2(accept: &str) -> ApiResult<Response<Body>> {
     if accept.trim().is_empty() {
         return Ok(json());
     }
-    let wanted = accept.split(',').find_map(|range| match range.split(';').next().unwrap_or_default().trim() {
+    let response = accept.split(',').find_map(|range| match range.split(';').next().unwrap_or_default().trim() {
         JSON | "application/*" | "*/*" => Some(json()),
         PROTOBUF | OPENAPI_V2_PROTOBUF_LEGACY => Some(binary()),
         _ => None,
     });
-    wanted.ok_or_else(|| StatusError::not_acceptable(JSON))
+    response.ok_or_else(|| StatusError::not_acceptable(JSON))
 }
 
-/// A text or a message as a field of a protobuf message. Its length is one byte, which is enough for what is said here.
+/// Encodes a text or a message as a field of a protobuf message. The length is limited to one byte,
+/// which is enough for this document.
 fn field(number: u8, content: &[u8]) -> Vec<u8> {
     const BYTES: u8 = 2;
     debug_assert!(content.len() < 0x80, "a length of more than one byte");
@@ -69,7 +71,7 @@ fn index(registry: &Registry) -> Value {
     for (group, versions) in registry.groups() {
         for version in versions {
             let name = if group.is_empty() { format!("api/{version}") } else { format!("apis/{group}/{version}") };
-            // The hash changes when the document does: clients keep documents by it.
+            // Clients cache documents by this hash, so it changes with the document.
             let mut hasher = rustc_hash::FxHasher::default();
             for resource in registry.resources_in(&group, &version) {
                 (resource.plural.as_str(), resource.revision).hash(&mut hasher);
@@ -90,27 +92,27 @@ fn document(registry: &Registry, group: &str, version: &str) -> ApiResult<Value>
     }
     let mut paths = Map::new();
     let mut schemas = Map::new();
-    let mut wanted: BTreeSet<String> = BTreeSet::new();
+    let mut pending: BTreeSet<String> = BTreeSet::new();
     for resource in resources {
         describe_paths(resource, &mut paths);
-        if let Some(own) = resource.openapi_schema() {
-            collect_references(&own, &mut wanted);
-            schemas.insert(resource.openapi_definition.to_string(), with_kind(own, resource));
+        if let Some(schema) = resource.openapi_schema() {
+            collect_references(&schema, &mut pending);
+            schemas.insert(resource.openapi_definition.to_string(), with_kind(schema, resource));
         } else if let Some(document) = definitions().json_schemas.get(resource.openapi_definition.as_str()) {
-            collect_references(document, &mut wanted);
+            collect_references(document, &mut pending);
             let document = annotate(&resource.openapi_definition, document);
             schemas.insert(resource.openapi_definition.to_string(), with_kind(document, resource));
         }
     }
     for extra in ["io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions", "io.k8s.apimachinery.pkg.apis.meta.v1.Status"] {
-        wanted.insert(extra.into());
+        pending.insert(extra.into());
     }
-    while let Some(name) = wanted.pop_first() {
+    while let Some(name) = pending.pop_first() {
         if schemas.contains_key(&name) {
             continue;
         }
         if let Some(document) = definitions().json_schemas.get(&name) {
-            collect_references(document, &mut wanted);
+            collect_references(document, &mut pending);
             schemas.insert(name.clone(), annotate(&name, document));
         }
     }
@@ -129,8 +131,8 @@ fn kind_of(resource: &Resource) -> Value {
     json!({"group": resource.group.as_str(), "version": resource.version.as_str(), "kind": resource.kind.as_str()})
 }
 
-/// Which other schemas a schema mentions.
-fn collect_references(schema: &Value, found: &mut BTreeSet<String>) {
+/// Adds the names of all schemas that a schema refers to.
+fn collect_references(schema: &Value, names: &mut BTreeSet<String>) {
     match schema {
         Value::Object(fields) => {
             if let Some(name) = fields
@@ -138,11 +140,11 @@ fn collect_references(schema: &Value, found: &mut BTreeSet<String>) {
                 .and_then(Value::as_str)
                 .and_then(|reference| reference.strip_prefix(SCHEMA_REF_PREFIX))
             {
-                found.insert(name.into());
+                names.insert(name.into());
             }
-            fields.values().for_each(|value| collect_references(value, found));
+            fields.values().for_each(|value| collect_references(value, names));
         }
-        Value::Array(items) => items.iter().for_each(|item| collect_references(item, found)),
+        Value::Array(items) => items.iter().for_each(|item| collect_references(item, names)),
         _ => {}
     }
 }
@@ -153,7 +155,7 @@ fn describe_paths(resource: &Resource, paths: &mut Map<String, Value>) {
     } else {
         format!("/apis/{}/{}", resource.group, resource.version)
     };
-    let inside = if resource.namespaced {
+    let collection_path = if resource.namespaced {
         format!("{root}/namespaces/{{namespace}}/{}", resource.plural)
     } else {
         format!("{root}/{}", resource.plural)
@@ -172,14 +174,14 @@ fn describe_paths(resource: &Resource, paths: &mut Map<String, Value>) {
     const WRITE: &[&str] = &["dryRun", "fieldManager", "fieldValidation"];
     const PATCH: &[&str] = &["dryRun", "fieldManager", "fieldValidation", "force"];
     if resource.supported_verbs == SupportedVerbs::CreateOnly {
-        paths.insert(inside, json!({"post": operation("post", WRITE)}));
+        paths.insert(collection_path, json!({"post": operation("post", WRITE)}));
         return;
     }
     if resource.namespaced {
         paths.insert(format!("{root}/{}", resource.plural), json!({"get": operation("list", LIST)}));
     }
     paths.insert(
-        format!("{inside}/{{name}}"),
+        format!("{collection_path}/{{name}}"),
         json!({
             "get": operation("get", &[]), "put": operation("put", WRITE), "patch": operation("patch", PATCH),
             "delete": operation("delete", &["dryRun", "gracePeriodSeconds", "propagationPolicy"]),
@@ -189,10 +191,10 @@ fn describe_paths(resource: &Resource, paths: &mut Map<String, Value>) {
     if resource.supported_verbs == SupportedVerbs::All {
         collection["delete"] = operation("deletecollection", LIST);
     }
-    paths.insert(inside.clone(), collection);
+    paths.insert(collection_path.clone(), collection);
     if resource.has_status() {
         let change =
             json!({"get": operation("get", &[]), "put": operation("put", WRITE), "patch": operation("patch", PATCH)});
-        paths.insert(format!("{inside}/{{name}}/status"), change);
+        paths.insert(format!("{collection_path}/{{name}}/status"), change);
     }
 }

@@ -1,5 +1,6 @@
-//! The three kinds of patch that change an object without owning it: JSON patch (a list of operations), merge patch (an object
-//! laid over another) and strategic merge patch (the same, with lists that know their items).
+//! The three patch formats that do not state ownership: JSON patch (a list of operations), merge
+//! patch (an object merged into another) and strategic merge patch (a merge patch that merges lists
+//! by key).
 
 mod json;
 mod merge;

@@ -1,24 +1,26 @@
-//! Request bodies in protobuf. kubectl sends them from its typed commands (`create namespace`, `create deployment`, `auth can-i`,
-//! `drain --disable-eviction`) and does not send them again as JSON when they are refused. What those commands send is read, by the tables in
-//! `messages`; a body with anything in it that no table knows is refused as by a server that speaks JSON, never read in part.
+//! Request bodies in protobuf. kubectl sends them from its typed commands (`create namespace`,
+//! `create deployment`, `auth can-i`, `drain --disable-eviction`) and does not retry with JSON.
+//!
+//! The tables in `messages` cover the bodies of these commands. A body with any other field is
+//! rejected as by a server that only supports JSON. No body is decoded partially.
 
 mod messages;
 
 use serde_json::{Map, Value};
 
-/// What every such body begins with.
+/// The prefix of every protobuf body.
 const MAGIC: &[u8] = b"k8s\0";
-/// How deep messages may nest. The deepest that is read here, a container of a CronJob, has nine levels.
+/// The maximum nesting depth. The deepest known message, a container of a CronJob, has nine levels.
 const MAX_MESSAGE_DEPTH: usize = 16;
 
-/// A field: its number, its name in JSON, and what it is.
+/// A field: its number, its JSON name and its type.
 type MessageField = (u64, &'static str, ProtoFieldType);
 
 #[derive(Clone, Copy)]
 enum ProtoFieldType {
     Text,
     Number,
-    /// A number of which zero is none.
+    /// A number whose zero means that the field is not set.
     NonZeroNumber,
     Flag,
     Texts,
@@ -29,11 +31,11 @@ enum ProtoFieldType {
     /// A map of quantities.
     Quantities,
     IntOrString,
-    /// Something that only the server says, and that is passed over.
+    /// A field that only the server sets. It is ignored.
     Skip,
 }
 
-/// Reads a body; nothing if it is not one of the few.
+/// Decodes a body. Returns `None` if no table covers it.
 pub(crate) fn parse(body: &[u8]) -> Option<Value> {
     const TYPE: &[MessageField] = &[(1, "apiVersion", ProtoFieldType::Text), (2, "kind", ProtoFieldType::Text)];
     let envelope = fields(body.strip_prefix(MAGIC)?)?;
@@ -41,20 +43,20 @@ pub(crate) fn parse(body: &[u8]) -> Option<Value> {
         |number: u64| envelope.iter().find(|(field, _)| *field == number).and_then(|(_, content)| content.bytes());
     let kind = message(bytes(1)?, TYPE, MAX_MESSAGE_DEPTH)?;
     let name = kind.get("kind").and_then(Value::as_str)?;
-    let (_, known) = messages::KINDS.iter().find(|(other, _)| *other == name)?;
-    let mut object = message(bytes(2).unwrap_or_default(), known, MAX_MESSAGE_DEPTH)?;
+    let (_, fields_of_kind) = messages::KINDS.iter().find(|(other, _)| *other == name)?;
+    let mut object = message(bytes(2).unwrap_or_default(), fields_of_kind, MAX_MESSAGE_DEPTH)?;
     object.extend(kind.clone());
     Some(object.into())
 }
 
-fn message(bytes: &[u8], known: &[MessageField], depth: usize) -> Option<Map<String, Value>> {
+fn message(bytes: &[u8], known_fields: &[MessageField], depth: usize) -> Option<Map<String, Value>> {
     if depth == 0 {
         return None;
     }
     let mut object = Map::new();
     for (number, content) in fields(bytes)? {
-        let Some((_, name, kind)) = known.iter().find(|(field, ..)| *field == number) else {
-            // A Go struct writes its zeroes. Anything else means something that would be lost.
+        let Some((_, name, kind)) = known_fields.iter().find(|(field, ..)| *field == number) else {
+            // A Go struct writes its zero values. Any other unknown value would be lost.
             if content.is_zero() {
                 continue;
             }
@@ -83,19 +85,19 @@ fn message(bytes: &[u8], known: &[MessageField], depth: usize) -> Option<Map<Str
         };
         object.insert((*name).into(), value);
     }
-    // An empty text is what a Go struct writes for nothing.
+    // A Go struct writes an empty string for a field that is not set.
     object.retain(|_, value| value.as_str() != Some(""));
     Some(object)
 }
 
-/// The list that `name` holds, with one more.
+/// Removes the list `name` from `object` and returns it with one more item.
 fn appended(object: &mut Map<String, Value>, name: &str, item: Value) -> Value {
     let mut list = object.remove(name).and_then(|list| list.as_array().cloned()).unwrap_or_default();
     list.push(item);
     list.into()
 }
 
-/// A number or a text: which of the two comes first.
+/// Decodes an IntOrString. Its first field states which of the two it is.
 fn int_or_string(bytes: &[u8]) -> Option<Value> {
     let (mut is_text, mut number, mut text) = (false, 0, "");
     for (field, content) in fields(bytes)? {
@@ -109,7 +111,7 @@ fn int_or_string(bytes: &[u8]) -> Option<Value> {
     Some(if is_text { text.into() } else { number.into() })
 }
 
-/// An entry of a map. A quantity is a message with one text.
+/// Decodes an entry of a map. A quantity is a message with one string.
 fn entry(bytes: &[u8], quantity: bool) -> Option<(String, String)> {
     let (mut key, mut value) = (String::new(), String::new());
     for (field, content) in fields(bytes)? {
@@ -140,7 +142,7 @@ impl<'a> WireValue<'a> {
         }
     }
 
-    /// Whether it is what a field has that nobody has set.
+    /// Returns true for the value of a field that is not set.
     fn is_zero(&self) -> bool {
         match self {
             Self::Number(number) => *number == 0,
@@ -160,7 +162,7 @@ impl<'a> WireValue<'a> {
     }
 }
 
-/// The fields of a message, by number; nothing if it is not well formed.
+/// Returns the fields of a message with their numbers, or `None` if the message is malformed.
 fn fields(mut bytes: &[u8]) -> Option<Vec<(u64, WireValue<'_>)>> {
     let mut fields = Vec::new();
     while !bytes.is_empty() {
@@ -205,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn the_few_are_read_and_others_are_not() {
+    fn known_messages_are_decoded_and_others_rejected() {
         let body = |kind: &str, raw: &[u8]| {
             let types = [field(1, b"v1"), field(2, kind.as_bytes())].concat();
             [MAGIC, &field(1, &types), &field(2, raw)].concat()
@@ -228,14 +230,18 @@ mod tests {
             parse(&body("PodDisruptionBudget", &budget)),
             Some(json!({"apiVersion": "v1", "kind": "PodDisruptionBudget", "spec": {"maxUnavailable": "25%"}}))
         );
-        assert_eq!(parse(&body("Namespace", &field(9, b"x"))), None, "what would be lost is refused");
+        assert_eq!(
+            parse(&body("Namespace", &field(9, b"x"))),
+            None,
+            "unknown fields are rejected, because they would be lost"
+        );
         assert_eq!(parse(&body("Ingress", &raw)), None);
         assert_eq!(parse(b"{}"), None);
     }
 
     proptest! {
         #[test]
-        fn any_bytes_are_read_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..120)) {
+        fn any_bytes_are_decoded_or_rejected(bytes in proptest::collection::vec(any::<u8>(), 0..120)) {
             let _ = parse(&[MAGIC, &bytes].concat());
             let options = [field(1, &field(2, b"DeleteOptions")), field(2, &bytes)].concat();
             let _ = parse(&[MAGIC, &options].concat());

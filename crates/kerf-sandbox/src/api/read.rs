@@ -1,4 +1,4 @@
-//! Reading: one object, or a list of them, in the form that the client asked for.
+//! Reading of one object or a list, in the form that the client requests.
 
 use std::sync::Arc;
 
@@ -16,17 +16,17 @@ use super::status::{ApiResult, StatusError};
 use super::storage::{ObjectKey, Page, PageQuery, StoredObject};
 use super::table;
 
-/// How big a piece of a list's body gets before the next one is begun.
+/// The size in bytes at which a chunk of a list's body is sent.
 const LIST_CHUNK_BYTES: usize = 64 * 1024;
 
-/// `GET` of one object.
+/// Handles `GET` of one object.
 pub(crate) fn get(call: &Call<'_>) -> ApiResult<Bytes> {
     let version = call.query.text("resourceVersion");
     if !version.is_empty() {
-        let asked = parse_version(version).map_err(|_| invalid_version_error(version))?;
+        let requested = parse_version(version).map_err(|_| invalid_version_error(version))?;
         let current = call.server.storage.revision();
-        if asked > current {
-            return Err(StatusError::version_too_large(asked, current));
+        if requested > current {
+            return Err(StatusError::version_too_large(requested, current));
         }
     }
     let key = call.key();
@@ -37,13 +37,13 @@ pub(crate) fn get(call: &Call<'_>) -> ApiResult<Bytes> {
     Ok(call.to_served_bytes(stored.ok_or_else(|| call.not_found())?.bytes().clone()))
 }
 
-/// `GET` of a collection.
+/// Handles `GET` of a collection.
 pub(crate) fn list(call: &Call<'_>) -> ApiResult<Response<Body>> {
     let page = page(call)?;
     let resource = call.resource.clone();
     let mut metadata = list_metadata(&page);
     if call.resource.is_custom() && metadata.get("continue").is_none() {
-        // Lists of custom resources never leave it out.
+        // Lists of custom resources always contain the field.
         metadata["continue"] = "".into();
     }
     match call.form {
@@ -60,13 +60,13 @@ pub(crate) fn list(call: &Call<'_>) -> ApiResult<Response<Body>> {
             let kind = Value::from(resource.list_kind.as_str());
             let version = Value::from(resource.api_version());
             let head = format!("{{\"kind\":{kind},\"apiVersion\":{version},\"metadata\":{metadata},\"items\":[");
-            Ok(respond(200, JSON, Body::stream(pieces(resource, head, page.objects)), &[]))
+            Ok(respond(200, JSON, Body::stream(list_chunks(resource, head, page.objects)), &[]))
         }
     }
 }
 
-/// The body of a list, piece by piece: 100,000 pods are never in one buffer.
-fn pieces(
+/// Returns the body of a list in chunks, so that 100,000 pods are never in one buffer.
+fn list_chunks(
     resource: Arc<Resource>,
     head: String,
     objects: Vec<Arc<StoredObject>>,
@@ -78,22 +78,22 @@ fn pieces(
         if done {
             return None;
         }
-        let mut piece = BytesMut::with_capacity(LIST_CHUNK_BYTES + 8 * 1024);
+        let mut chunk = BytesMut::with_capacity(LIST_CHUNK_BYTES + 8 * 1024);
         if let Some(head) = head.take() {
-            piece.extend_from_slice(head.as_bytes());
+            chunk.extend_from_slice(head.as_bytes());
         }
-        while piece.len() < LIST_CHUNK_BYTES {
-            let Some((place, stored)) = objects.next() else { break };
-            if place > 0 {
-                piece.extend_from_slice(b",");
+        while chunk.len() < LIST_CHUNK_BYTES {
+            let Some((index, stored)) = objects.next() else { break };
+            if index > 0 {
+                chunk.extend_from_slice(b",");
             }
-            piece.extend_from_slice(&to_served_bytes(&resource, stored.bytes().clone()));
+            chunk.extend_from_slice(&to_served_bytes(&resource, stored.bytes().clone()));
         }
         if objects.peek().is_none() {
-            piece.extend_from_slice(b"]}");
+            chunk.extend_from_slice(b"]}");
             done = true;
         }
-        Some(piece.freeze())
+        Some(chunk.freeze())
     }))
 }
 
@@ -101,7 +101,7 @@ fn list_metadata(page: &Page) -> Value {
     let mut metadata = json!({"resourceVersion": page.revision.to_string()});
     if let Some((next, count)) = &page.rest {
         metadata["continue"] = continue_token(page.revision, next).into();
-        // None are counted if they would have to be filtered.
+        // The count is zero if selectors were used.
         if *count > 0 {
             metadata["remainingItemCount"] = (*count).into();
         }
@@ -109,7 +109,7 @@ fn list_metadata(page: &Page) -> Value {
     metadata
 }
 
-/// The page of the collection that the query asks for.
+/// Returns the page that the query requests.
 fn page(call: &Call<'_>) -> ApiResult<Page> {
     let selection = selection(call)?;
     let limit = call.query.number("limit")?.filter(|limit| *limit > 0).map(|limit| limit as usize);
@@ -118,25 +118,25 @@ fn page(call: &Call<'_>) -> ApiResult<Page> {
         let detail = "resourceVersionMatch is forbidden when continue is provided";
         return Err(StatusError::invalid_option("ListOptions", "resourceVersionMatch", detail));
     }
-    let (at, from) = if token.is_empty() {
+    let (at_revision, from) = if token.is_empty() {
         (list_revision(call, limit)?, None)
     } else {
         let (revision, from) = read_token(token)?;
         (revision, Some(from))
     };
-    let window = PageQuery {
+    let query = PageQuery {
         namespace: call.namespace(),
         selection: &selection,
         from: from.as_ref(),
-        at_revision: at.or_else(|| call.stale_revision()),
+        at_revision: at_revision.or_else(|| call.stale_revision()),
         limit,
     };
-    let mut page = call.server.storage.page(call.resource.table, window).map_err(|_| match &from {
+    let mut page = call.server.storage.page(call.resource.table, query).map_err(|_| match &from {
         Some(from) => too_old_to_continue(&continue_token(0, from)),
         None => StatusError::expired("The resourceVersion for the provided list is too old."),
     })?;
     if !selection.selects_everything() {
-        // The real server does not count what it would have to filter.
+        // The real server does not count the remaining items if it has to filter them.
         page.rest = page.rest.map(|(key, _)| (key, 0));
     }
     Ok(page)
@@ -150,43 +150,44 @@ fn too_old_to_continue(token: &str) -> StatusError {
     StatusError::expired(message).with_continue(token)
 }
 
-/// Which revision a list is of, by `resourceVersion` and `resourceVersionMatch`; none for the newest.
+/// Returns the revision of a list by `resourceVersion` and `resourceVersionMatch`. `None`: the
+/// newest.
 fn list_revision(call: &Call<'_>, limit: Option<usize>) -> ApiResult<Option<u64>> {
-    let (version, matching) = (call.query.text("resourceVersion"), call.query.text("resourceVersionMatch"));
-    let initial = !call.query.text("sendInitialEvents").is_empty();
-    let refuse = |error: FieldError| {
+    let (version, match_rule) = (call.query.text("resourceVersion"), call.query.text("resourceVersionMatch"));
+    let sends_initial_events = !call.query.text("sendInitialEvents").is_empty();
+    let reject = |error: FieldError| {
         let mut errors = vec![error];
-        if initial {
+        if sends_initial_events {
             errors.push(field::forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list"));
         }
         Err(StatusError::invalid("meta.k8s.io", "ListOptions", "", &errors))
     };
-    match (version, matching) {
+    match (version, match_rule) {
         ("", "") => return Ok(None),
         ("", _) => {
             let detail = "resourceVersionMatch is forbidden unless resourceVersion is provided";
-            return refuse(field::forbidden("resourceVersionMatch", detail));
+            return reject(field::forbidden("resourceVersionMatch", detail));
         }
         ("0", "Exact") => {
             let detail = "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"";
-            return refuse(field::forbidden("resourceVersionMatch", detail));
+            return reject(field::forbidden("resourceVersionMatch", detail));
         }
         (_, "" | "Exact" | "NotOlderThan") => {}
         (_, other) => {
-            return refuse(field::not_supported("resourceVersionMatch", other, &["Exact", "NotOlderThan", ""]));
+            return reject(field::not_supported("resourceVersionMatch", other, &["Exact", "NotOlderThan", ""]));
         }
     }
-    let asked = parse_version(version)?;
+    let requested = parse_version(version)?;
     let current = call.server.storage.revision();
-    if asked > current {
-        return Err(StatusError::version_too_large(asked, current));
+    if requested > current {
+        return Err(StatusError::version_too_large(requested, current));
     }
-    // A limit without a rule means the exact version: what clients did before there were rules.
-    let exact = matching == "Exact" || (matching.is_empty() && limit.is_some() && asked > 0);
-    Ok(exact.then_some(asked))
+    // A limit without a match rule means the exact version, as before the rules existed.
+    let exact = match_rule == "Exact" || (match_rule.is_empty() && limit.is_some() && requested > 0);
+    Ok(exact.then_some(requested))
 }
 
-/// What everything but a list says to a version that is none.
+/// Returns the error for an invalid version in all requests but lists.
 pub(crate) fn invalid_version_error(text: &str) -> StatusError {
     StatusError::server_error(&format!(
         "resourceVersion: Invalid value: \"{text}\": strconv.ParseUint: parsing \"{text}\": invalid syntax"
@@ -195,23 +196,25 @@ pub(crate) fn invalid_version_error(text: &str) -> StatusError {
 
 pub(crate) fn parse_version(text: &str) -> ApiResult<u64> {
     text.parse().map_err(|_| {
-        let why = format!("invalid resource version: resourceVersion: Invalid value: \"{text}\": strconv.ParseUint: parsing \"{text}\": invalid syntax");
-        StatusError::bad_request(why)
+        let message = format!("invalid resource version: resourceVersion: Invalid value: \"{text}\": strconv.ParseUint: parsing \"{text}\": invalid syntax");
+        StatusError::bad_request(message)
     })
 }
 
-/// The selectors of the query.
+/// Parses the selectors of the query.
 pub(crate) fn selection(call: &Call<'_>) -> ApiResult<Selection> {
     let labels = LabelSelector::parse(call.query.text("labelSelector")).map_err(StatusError::bad_request)?;
-    // Custom resources count the name among their own fields, and so have the words of kinds that have some.
-    let counted = call.resource.is_custom().then_some("metadata.name");
-    let selectable = call.resource.selectable.iter().map(|(path, _)| path.as_str()).chain(counted);
+    // Custom resources have the name among their selectable fields, and therefore the error message
+    // of kinds that have selectable fields.
+    let name_field = call.resource.is_custom().then_some("metadata.name");
+    let selectable = call.resource.selectable.iter().map(|(path, _)| path.as_str()).chain(name_field);
     let fields =
         FieldSelector::parse(call.query.text("fieldSelector"), selectable).map_err(StatusError::bad_request)?;
     Ok(Selection { labels, fields })
 }
 
-/// Revision 0 stands for "whatever is there now": the rest of a list that could not be finished consistently.
+/// Encodes a continue token. Revision 0 means the current state: the rest of a list that cannot be
+/// completed consistently.
 fn continue_token(revision: u64, from: &ObjectKey) -> String {
     let token = json!({"v": "meta.k8s.io/v1", "rv": revision, "start": from.as_str()});
     base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(token.to_string())
@@ -233,7 +236,7 @@ fn read_token(token: &str) -> ApiResult<(Option<u64>, ObjectKey)> {
     Ok(((revision > 0).then_some(revision), ObjectKey::from_text(start)))
 }
 
-/// An object's metadata alone.
+/// Returns only the object's metadata.
 pub(crate) fn partial_object_metadata(object: &[u8]) -> Value {
     let object: Value = serde_json::from_slice(object).unwrap_or_default();
     json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": object.get("metadata").cloned().unwrap_or_default()})

@@ -1,5 +1,6 @@
-//! Which resources the server has: the built-in ones from the start, custom ones as their definitions come and go.
-//! Invariant: a request works on one unchanging registry from its beginning to its end; a change makes a new one.
+//! The served resources: built-in ones from the start, custom ones as their CRDs are created and
+//! deleted. Invariant: a request uses one immutable registry from beginning to end. A change
+//! creates a new one.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
@@ -17,25 +18,26 @@ use super::storage::{ObjectStore, SelectorAttributes, StoredObject, TableIx};
 
 pub(crate) static BUILT_IN_KINDS: LazyLock<Vec<BuiltInKind>> = LazyLock::new(kinds::built_in_kinds);
 
-/// How a resource shows what is stored.
+/// The form in which a resource serves its stored objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ServedAs {
-    /// As it is.
+    /// The stored form.
     AsStored,
-    /// Events of `v1`, shown as `events.k8s.io/v1`.
+    /// Events, which are stored as `v1`, in the form of `events.k8s.io/v1`.
     EventsV1,
-    /// An object of another version of the same custom resource.
+    /// Objects of another version of the same custom resource.
     OtherVersion,
 }
 
-/// Where the rules of a resource come from.
+/// The source of a resource's rules.
 #[derive(Clone)]
 pub(crate) enum ResourceOrigin {
     BuiltIn(&'static BuiltInKind),
     Custom(Arc<CustomKind>),
 }
 
-/// Where a scale finds its numbers.
+/// Paths of the numbers and the selector of a scale. `selector` is `None` if the object has a label
+/// selector at `spec.selector`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ScalePaths {
     pub(crate) spec_replicas: Vec<SmolStr>,
@@ -43,7 +45,7 @@ pub(crate) struct ScalePaths {
     pub(crate) selector: Option<Vec<SmolStr>>,
 }
 
-/// One version of one resource.
+/// One served version of a resource.
 pub(crate) struct Resource {
     pub(crate) group: SmolStr,
     pub(crate) version: SmolStr,
@@ -63,10 +65,10 @@ pub(crate) struct Resource {
     pub(crate) name_rule: NameRule,
     pub(crate) selectable: Vec<(SmolStr, SmolStr)>,
     pub(crate) schema: Schema,
-    /// The name of its definition in the OpenAPI documents.
+    /// The name of the kind in OpenAPI documents.
     pub(crate) openapi_definition: SmolStr,
     pub(crate) table: TableIx,
-    /// The revision of what defines it; 0 for a built-in resource.
+    /// The store's revision when the CRD was last changed. 0 for built-in resources.
     pub(crate) revision: u64,
     pub(crate) served_as: ServedAs,
     /// The version in which objects are stored.
@@ -79,7 +81,7 @@ impl Resource {
         GroupResource { group: &self.group, resource: &self.plural }
     }
 
-    /// `apps/v1`, or `v1`.
+    /// Returns `apps/v1`, or `v1` for the core group.
     pub(crate) fn api_version(&self) -> String {
         if self.group.is_empty() { self.version.to_string() } else { format!("{}/{}", self.group, self.version) }
     }
@@ -91,17 +93,18 @@ impl Resource {
         )
     }
 
-    /// The value of a selectable field of a stored object of this resource.
+    /// Returns the value of a selectable field of a stored object, or `None` if the field is not
+    /// selectable.
     pub(crate) fn selector_attribute<'s>(&self, stored: &'s StoredObject, path: &str) -> Option<&'s str> {
-        let place = self.selectable.iter().position(|(own, _)| own == path)?;
-        stored.attributes.fields.get(place).map(SmolStr::as_str)
+        let index = self.selectable.iter().position(|(field, _)| field == path)?;
+        stored.attributes.fields.get(index).map(SmolStr::as_str)
     }
 
     pub(crate) fn has_status(&self) -> bool {
         self.status != StatusRule::None
     }
 
-    /// The OpenAPI schema of a custom resource.
+    /// Returns the OpenAPI schema of a custom resource, or `None` for a built-in one.
     pub(crate) fn openapi_schema(&self) -> Option<Value> {
         match &self.origin {
             ResourceOrigin::BuiltIn(_) => None,
@@ -121,27 +124,27 @@ impl Resource {
     }
 }
 
-/// What a resource is found by.
+/// Group, version and plural name of a resource.
 pub(crate) type GroupVersionResource = (SmolStr, SmolStr, SmolStr);
 
-/// All resources.
+/// All served resources.
 #[derive(Clone, Default)]
 pub(crate) struct Registry {
     resources: BTreeMap<GroupVersionResource, Arc<Resource>>,
-    /// Groups in the order in which they came.
+    /// Groups in the order in which they were added.
     groups: Vec<SmolStr>,
 }
 
 impl Registry {
-    /// The built-in resources, each with a table of its own; the two faces of events share one.
+    /// Returns the built-in resources, each with its own table. Both versions of Events share one.
     pub(crate) fn built_in(storage: &ObjectStore) -> Self {
         let mut registry = Self::default();
         let events = storage.create_table();
         for kind in BUILT_IN_KINDS.iter() {
             let is_event = kind.plural == "events";
             let table = if is_event { events } else { storage.create_table() };
-            let face = if kind.group == "events.k8s.io" { ServedAs::EventsV1 } else { ServedAs::AsStored };
-            registry.insert(Resource::built_in(kind, table, face));
+            let served_as = if kind.group == "events.k8s.io" { ServedAs::EventsV1 } else { ServedAs::AsStored };
+            registry.insert(Resource::built_in(kind, table, served_as));
         }
         registry
     }
@@ -150,11 +153,11 @@ impl Registry {
         if !self.groups.contains(&resource.group) {
             self.groups.push(resource.group.clone());
         }
-        let place = (resource.group.clone(), resource.version.clone(), resource.plural.clone());
-        self.resources.insert(place, Arc::new(resource));
+        let key = (resource.group.clone(), resource.version.clone(), resource.plural.clone());
+        self.resources.insert(key, Arc::new(resource));
     }
 
-    /// Takes all versions of a resource away.
+    /// Removes all versions of a resource.
     pub(crate) fn remove(&mut self, group: &str, plural: &str) {
         self.resources.retain(|_, resource| !resource.is(group, plural));
         self.groups.retain(|group| self.resources.keys().any(|(other, _, _)| other == group));
@@ -164,28 +167,28 @@ impl Registry {
         self.resources.get(&(group.into(), version.into(), plural.into()))
     }
 
-    /// Whether a version such as `apps/v1` has a kind.
+    /// Returns true if an API version such as `apps/v1` has the kind.
     pub(crate) fn has_kind(&self, api_version: &str, kind: &str) -> bool {
         let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
         self.resources_in(group, version).any(|resource| resource.kind == kind)
     }
 
-    /// Whether there is a group, in any version.
+    /// Returns true if the group is served in any version.
     pub(crate) fn has_group(&self, group: &str) -> bool {
         self.groups.iter().any(|other| other == group)
     }
 
-    /// Every version of every resource that can be kept.
+    /// Returns every version of every resource whose objects are stored.
     pub(crate) fn all(&self) -> impl Iterator<Item = &Arc<Resource>> {
         self.resources.values().filter(|resource| resource.supported_verbs != SupportedVerbs::CreateOnly)
     }
 
-    /// Any version of a resource.
+    /// Returns a resource in any of its versions.
     pub(crate) fn find(&self, group: &str, plural: &str) -> Option<&Arc<Resource>> {
         self.resources.values().find(|resource| resource.is(group, plural))
     }
 
-    /// Groups and their versions, the preferred one first.
+    /// Returns the groups with their versions, the preferred version first.
     pub(crate) fn groups(&self) -> Vec<(SmolStr, Vec<SmolStr>)> {
         let versions = |group: &SmolStr| {
             let mut versions: Vec<SmolStr> = self
@@ -201,14 +204,14 @@ impl Registry {
         self.groups.iter().map(|group| (group.clone(), versions(group))).collect()
     }
 
-    /// The resources of one version of a group, in order of their names.
+    /// Returns the resources of one version of a group, sorted by name.
     pub(crate) fn resources_in(&self, group: &str, version: &str) -> impl Iterator<Item = &Arc<Resource>> {
         self.resources.values().filter(move |resource| resource.group == group && resource.version == version)
     }
 }
 
 impl Resource {
-    fn built_in(kind: &'static BuiltInKind, table: TableIx, face: ServedAs) -> Self {
+    fn built_in(kind: &'static BuiltInKind, table: TableIx, served_as: ServedAs) -> Self {
         let scale = kind.subresources.contains(&"scale").then(|| ScalePaths {
             spec_replicas: vec!["spec".into(), "replicas".into()],
             status_replicas: vec!["status".into(), "replicas".into()],
@@ -244,14 +247,15 @@ impl Resource {
             openapi_definition: kind.openapi_definition.as_str().into(),
             table,
             revision: 0,
-            served_as: face,
+            served_as,
             storage_version: kind.version.into(),
             origin: ResourceOrigin::BuiltIn(kind),
         }
     }
 }
 
-/// Kubernetes' order of versions: `v2 > v1 > v1beta2 > v1beta1 > v1alpha1`, anything else below.
+/// Returns a key for Kubernetes' order of versions: `v2 > v1 > v1beta2 > v1beta1 > v1alpha1`, and
+/// all other names below.
 fn version_priority(version: &str) -> (u8, u64, u64) {
     let parse = || {
         let rest = version.strip_prefix('v')?;

@@ -1,4 +1,4 @@
-//! What a request asks for: the path and the query string, read once at the door.
+//! Parsing of a request's path and query.
 
 use http::Method;
 
@@ -15,38 +15,38 @@ pub(crate) struct RequestTarget {
     pub(crate) subresource: Option<String>,
 }
 
-/// What a path means.
+/// The meaning of a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum RequestPath {
     /// An object, a collection or a subresource.
     Resource(RequestTarget),
-    /// Anything else, by its segments.
+    /// Any other path, split into segments.
     Other(Vec<String>),
 }
 
-/// What is to be done.
+/// The verb of a request, as in Kubernetes' RBAC rules and audit logs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Verb {
-    /// One object.
+    /// Reads one object.
     Get,
-    /// A collection.
+    /// Reads a collection.
     List,
-    /// A collection, and what becomes of it.
+    /// Reads a collection and streams its changes.
     Watch,
-    /// A new object, or a call of a subresource.
+    /// Creates an object, or posts to a subresource.
     Create,
-    /// A whole object anew.
+    /// Replaces an object.
     Update,
-    /// A part of an object.
+    /// Changes a part of an object.
     Patch,
-    /// One object.
+    /// Deletes one object.
     Delete,
-    /// Many objects.
+    /// Deletes the objects of a collection.
     DeleteCollection,
 }
 
 impl Verb {
-    /// The name that discovery and audits use.
+    /// Returns the name in discovery and audits, such as `deletecollection`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Get => "get",
@@ -60,7 +60,7 @@ impl Verb {
         }
     }
 
-    /// Whether it changes anything.
+    /// Returns true if the verb changes objects.
     pub fn is_write(self) -> bool {
         match self {
             Self::Get | Self::List | Self::Watch => false,
@@ -68,10 +68,10 @@ impl Verb {
         }
     }
 
-    /// The verb of a method on a target.
+    /// Returns the verb of a method on a target.
     pub(crate) fn from_request(method: &Method, target: &RequestTarget, query: &Query) -> ApiResult<Self> {
-        let named = target.name.is_some();
-        match (method.as_str(), named) {
+        let has_name = target.name.is_some();
+        match (method.as_str(), has_name) {
             ("GET" | "HEAD", false) if query.flag("watch") => Ok(Self::Watch),
             ("GET" | "HEAD", true) => Ok(Self::Get),
             ("GET" | "HEAD", false) => Ok(Self::List),
@@ -87,7 +87,7 @@ impl Verb {
 }
 
 impl RequestPath {
-    /// Reads the path of a request.
+    /// Parses the path of a request.
     pub(crate) fn parse(path: &str) -> Self {
         let segments: Vec<String> = path.split('/').filter(|segment| !segment.is_empty()).map(decode).collect();
         let rest = match segments.first().map(String::as_str) {
@@ -101,7 +101,7 @@ impl RequestPath {
     }
 }
 
-/// Subresources of a namespace itself: what else follows its name is a resource inside it.
+/// Subresources of a namespace. Any other segment after its name is a resource in the namespace.
 const NAMESPACE_SUBRESOURCES: [&str; 2] = ["status", "finalize"];
 
 fn parse_resource_segments(target: RequestTarget, segments: &[String]) -> RequestTarget {
@@ -111,12 +111,12 @@ fn parse_resource_segments(target: RequestTarget, segments: &[String]) -> Reques
         }
         other => (None, other),
     };
-    let segment = |place: usize| segments.get(place).cloned();
+    let segment = |index: usize| segments.get(index).cloned();
     let subresource = if segments.len() > 2 { Some(segments[2..].join("/")) } else { None };
     RequestTarget { resource: segment(0).unwrap_or_default(), namespace, name: segment(1), subresource, ..target }
 }
 
-/// The query string, by name. Of a name given twice the first counts.
+/// The query string. The first value of a repeated name is used.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Query(Vec<(String, String)>);
 
@@ -131,7 +131,7 @@ impl Query {
         )
     }
 
-    /// The value of `key`; empty if it is not given.
+    /// Returns the value of `key`, or an empty text.
     pub(crate) fn text(&self, key: &str) -> &str {
         self.0.iter().find(|(name, _)| name == key).map_or("", |(_, value)| value)
     }
@@ -140,12 +140,12 @@ impl Query {
         self.0.iter().any(|(name, _)| name == key)
     }
 
-    /// Given, and not as a kind of no.
+    /// Returns true if the key is present and its value is not a form of false.
     pub(crate) fn flag(&self, key: &str) -> bool {
         self.has(key) && !matches!(self.text(key), "0" | "false" | "f" | "F" | "False" | "FALSE")
     }
 
-    /// A whole number, if one is given.
+    /// Returns the integer at `key`, or `None` if it is absent or empty.
     pub(crate) fn number(&self, key: &str) -> ApiResult<Option<i64>> {
         match self.text(key) {
             "" => Ok(None),
@@ -161,23 +161,24 @@ fn decode_form(text: &str) -> String {
     decode(&text.replace('+', " "))
 }
 
-/// Undoes percent encoding. What is not properly encoded stays as it is; what is no text is shown as such.
+/// Decodes percent encoding. Invalid sequences stay unchanged; bytes that are not UTF-8 are
+/// replaced.
 fn decode(text: &str) -> String {
     let bytes = text.as_bytes();
     let mut decoded = Vec::with_capacity(bytes.len());
-    let mut place = 0;
-    while place < bytes.len() {
-        let pair = (bytes[place] == b'%').then(|| bytes.get(place + 1..place + 3)).flatten();
+    let mut position = 0;
+    while position < bytes.len() {
+        let pair = (bytes[position] == b'%').then(|| bytes.get(position + 1..position + 3)).flatten();
         let pair =
             pair.and_then(|pair| std::str::from_utf8(pair).ok()).and_then(|pair| u8::from_str_radix(pair, 16).ok());
         match pair {
             Some(byte) => {
                 decoded.push(byte);
-                place += 3;
+                position += 3;
             }
             None => {
-                decoded.push(bytes[place]);
-                place += 1;
+                decoded.push(bytes[position]);
+                position += 1;
             }
         }
     }
@@ -188,8 +189,9 @@ fn decode(text: &str) -> String {
 mod tests {
     use super::*;
 
-    /// `group/version/resource namespace name subresource`, with dashes for what is not there.
-    fn read(path: &str) -> String {
+    /// Formats a path as `group/version/resource namespace name subresource`, with dashes for
+    /// missing parts.
+    fn describe(path: &str) -> String {
         match RequestPath::parse(path) {
             RequestPath::Other(segments) => format!("other {}", segments.join(",")),
             RequestPath::Resource(target) => {
@@ -224,7 +226,7 @@ mod tests {
             ("/version", "other version"),
             ("//api//v1//pods/", "/v1/pods - - -"),
         ] {
-            assert_eq!(read(path), meaning, "{path}");
+            assert_eq!(describe(path), meaning, "{path}");
         }
     }
 

@@ -1,4 +1,5 @@
-//! Answers: bodies that are bytes or a stream of them, status codes, warnings, and the form in which the client wants objects.
+//! Responses: bodies of bytes or streams, status codes, warnings, and the form that the client
+//! requests.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -13,7 +14,7 @@ use serde_json::Value;
 
 use super::status::{ApiResult, StatusError};
 
-/// The body of an answer. A stream ends when the watch does; it never fails.
+/// The body of a response: bytes, or a stream that ends with its watch. It never fails.
 pub struct Body(BodyContent);
 
 enum BodyContent {
@@ -26,7 +27,7 @@ impl Body {
         Self(BodyContent::Stream(Box::pin(stream)))
     }
 
-    /// The bytes of a body that is no stream.
+    /// Returns the bytes of a body that is not a stream. A stream gives no bytes.
     pub(crate) fn into_bytes(self) -> Bytes {
         match self.0 {
             BodyContent::Bytes(bytes) => bytes.unwrap_or_default(),
@@ -79,7 +80,7 @@ impl http_body::Body for Body {
     }
 }
 
-/// What a handler has to say.
+/// The response of a handler, before it is converted to the requested form.
 #[derive(Debug)]
 pub(crate) struct Reply {
     pub(crate) code: u16,
@@ -101,15 +102,15 @@ impl Reply {
     }
 }
 
-/// An answer with a body of JSON.
-pub(crate) fn respond(code: u16, media: &'static str, body: Body, warnings: &[String]) -> Response<Body> {
+/// Builds a response.
+pub(crate) fn respond(code: u16, media_type: &'static str, body: Body, warnings: &[String]) -> Response<Body> {
     let mut response = Response::new(body);
     *response.status_mut() = StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static(media));
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
     for warning in warnings {
-        // 299 with no agent: the form that client-go reads and shows.
+        // Code 299 without an agent: the form that client-go parses and prints.
         let quoted = warning.replace('\\', "\\\\").replace('"', "\\\"");
         if let Ok(value) = HeaderValue::from_bytes(format!("299 - \"{quoted}\"").as_bytes()) {
             headers.append(HeaderName::from_static("warning"), value);
@@ -120,29 +121,29 @@ pub(crate) fn respond(code: u16, media: &'static str, body: Body, warnings: &[St
 
 pub(crate) const JSON: &str = "application/json";
 
-pub(crate) fn error_response(refusal: &StatusError) -> Response<Body> {
-    if refusal.is_plain() {
-        let text = format!("{}\n", refusal.message());
-        return respond(refusal.code(), "text/plain; charset=utf-8", Bytes::from(text).into(), &[]);
+pub(crate) fn error_response(error: &StatusError) -> Response<Body> {
+    if error.is_plain() {
+        let text = format!("{}\n", error.message());
+        return respond(error.code(), "text/plain; charset=utf-8", Bytes::from(text).into(), &[]);
     }
-    let mut response = respond(refusal.code(), JSON, Bytes::from(refusal.to_bytes()).into(), refusal.warnings());
-    if let Some(seconds) = refusal.retry_after_seconds() {
+    let mut response = respond(error.code(), JSON, Bytes::from(error.to_bytes()).into(), error.warnings());
+    if let Some(seconds) = error.retry_after_seconds() {
         response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
     }
     response
 }
 
-/// The form in which a client wants objects.
+/// The form in which a client requests objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ResponseForm {
     FullObject,
-    /// Rows for people.
+    /// Rows for `kubectl get`.
     Table,
-    /// Metadata alone.
+    /// Only the metadata.
     Metadata,
 }
 
-/// Finds a form that the client accepts, in the client's order of preference.
+/// Returns the first form of the `Accept` header that the server supports.
 pub(crate) fn negotiate(accept: &str) -> ApiResult<ResponseForm> {
     if accept.trim().is_empty() {
         return Ok(ResponseForm::FullObject);
@@ -172,7 +173,7 @@ mod tests {
 
     #[test]
     fn forms_are_negotiated() {
-        for (accept, wanted) in [
+        for (accept, expected) in [
             ("", Some(ResponseForm::FullObject)),
             ("*/*", Some(ResponseForm::FullObject)),
             ("application/json", Some(ResponseForm::FullObject)),
@@ -186,7 +187,7 @@ mod tests {
             ("application/json;as=Table;v=v9;g=meta.k8s.io, application/json", Some(ResponseForm::FullObject)),
             ("text/html", None),
         ] {
-            assert_eq!(negotiate(accept).ok(), wanted, "{accept}");
+            assert_eq!(negotiate(accept).ok(), expected, "{accept}");
         }
     }
 }

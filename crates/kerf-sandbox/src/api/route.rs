@@ -1,4 +1,4 @@
-//! Which handler a request goes to.
+//! Routing of requests to their handlers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,25 +17,25 @@ use super::status::{ApiResult, StatusError};
 use super::watch::watch;
 use super::{delete, discovery, openapi, read, subresources, table, write};
 
-/// What is wrong with the world while a request is answered. By default nothing is.
+/// Faults that are injected into one request. By default there are none.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct InjectedFaults {
-    /// Reads see the state of so many writes ago.
+    /// Reads see the state this many writes ago.
     pub(crate) stale_by_writes: Option<u64>,
-    /// A watch just ends after this time.
+    /// The watch ends after this time without an error.
     pub(crate) drop_watch_after: Option<Duration>,
-    /// A watch tells everything so much later.
+    /// The watch delivers every event later by this time.
     pub(crate) watch_delay: Option<Duration>,
-    /// A watch is told that its history is gone.
+    /// The watch fails with 410, as if its history were compacted.
     pub(crate) expire_watch: bool,
 }
 
-/// Answers a request.
+/// Handles a request.
 pub(crate) fn route(
     server: &Arc<ServerState>,
     parts: &http::request::Parts,
     body: Bytes,
-    circumstances: InjectedFaults,
+    injected_faults: InjectedFaults,
 ) -> ApiResult<Response<Body>> {
     let header =
         |name| parts.headers.get(name).and_then(|value: &http::HeaderValue| value.to_str().ok()).unwrap_or_default();
@@ -61,12 +61,12 @@ pub(crate) fn route(
         content_type: header(CONTENT_TYPE).split(';').next().unwrap_or_default().trim().to_ascii_lowercase(),
         body,
         target,
-        stale_by_writes: circumstances.stale_by_writes,
+        stale_by_writes: injected_faults.stale_by_writes,
     };
-    dispatch(&call, circumstances)
+    dispatch(&call, injected_faults)
 }
 
-/// Paths that name no resource.
+/// Handles paths that do not name a resource.
 fn route_non_resource(
     registry: &Registry,
     method: &Method,
@@ -94,8 +94,8 @@ fn json(value: &serde_json::Value) -> Response<Body> {
     respond(200, JSON, Bytes::from(value.to_string()).into(), &[])
 }
 
-/// Does what a request asks for.
-fn dispatch(call: &Call<'_>, circumstances: InjectedFaults) -> ApiResult<Response<Body>> {
+/// Calls the handler of a request.
+fn dispatch(call: &Call<'_>, injected_faults: InjectedFaults) -> ApiResult<Response<Body>> {
     check_path_and_verb(call)?;
     call.check_field_manager()?;
     if !call.subresource().is_empty() {
@@ -103,7 +103,7 @@ fn dispatch(call: &Call<'_>, circumstances: InjectedFaults) -> ApiResult<Respons
     }
     let reply = match call.verb {
         Verb::List => return read::list(call),
-        Verb::Watch => return watch(call, circumstances),
+        Verb::Watch => return watch(call, injected_faults),
         Verb::Get => Reply::new(200, read::get(call)?),
         Verb::Create if call.resource.supported_verbs == SupportedVerbs::CreateOnly => {
             subresources::handle_create_only(call)?
@@ -117,17 +117,17 @@ fn dispatch(call: &Call<'_>, circumstances: InjectedFaults) -> ApiResult<Respons
     render_reply(call, reply)
 }
 
-/// Whether the path is one that this resource has, and the verb one that it knows.
+/// Checks that the resource has the path and supports the verb.
 fn check_path_and_verb(call: &Call<'_>) -> ApiResult<()> {
     let RequestTarget { namespace, name, .. } = &call.target;
     let namespaced = call.resource.namespaced;
-    // Across namespaces objects can be listed and watched, nothing else.
-    let fits = if namespaced {
+    // Objects of all namespaces can only be listed and watched.
+    let is_valid_scope = if namespaced {
         namespace.is_some() || (name.is_none() && matches!(call.verb, Verb::List | Verb::Watch))
     } else {
         namespace.is_none()
     };
-    if !fits {
+    if !is_valid_scope {
         return Err(if namespaced { StatusError::method_not_allowed() } else { StatusError::no_such_resource() });
     }
     let allowed = match call.resource.supported_verbs {
@@ -138,7 +138,7 @@ fn check_path_and_verb(call: &Call<'_>) -> ApiResult<()> {
     if allowed { Ok(()) } else { Err(StatusError::method_not_allowed()) }
 }
 
-/// Brings an object into the form that the client wants.
+/// Converts a reply to the form that the client requests.
 fn render_reply(call: &Call<'_>, reply: Reply) -> ApiResult<Response<Body>> {
     let content = match call.form {
         ResponseForm::FullObject => reply.content,

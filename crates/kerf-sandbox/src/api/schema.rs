@@ -1,9 +1,9 @@
-//! What the fields of an object are: one description of types that serves strict decoding, strategic merge patches and
-//! server-side apply, so that the three never disagree about what a list is.
+//! The types of an object's fields, for strict decoding, strategic merge patches and server-side
+//! apply. All three use one description, so that they agree on how a list is merged.
 //!
-//! Built-in kinds get theirs from the schemas that `k8s-openapi` carries ([`builtin`]) and a small table of merge keys
-//! ([`merge_keys`]); custom resources from their definition ([`custom`]).
-//! Invariant: a type refers to others by their place in one arena, because some types contain themselves.
+//! Built-in kinds: from the schemas of `k8s-openapi` ([`builtin`]) and a small table of merge keys
+//! ([`merge_keys`]). Custom resources: from their CRD ([`custom`]). Invariant: types refer to each
+//! other by index in one arena, because some types contain themselves.
 
 mod annotate;
 mod builtin;
@@ -23,11 +23,11 @@ pub(crate) use builtin::{RegisterSchema, SCHEMA_REF_PREFIX, definitions, registe
 pub(crate) use decode::{decode, decode_changed};
 pub(crate) use mismatches::{schema_mismatches, undeclared_fields};
 
-/// The place of a type in its arena.
+/// The index of a type in its arena.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct TypeIx(u32);
 
-/// Types that refer to each other.
+/// Types that refer to each other by index.
 #[derive(Debug, Default)]
 pub(crate) struct TypeArena(Vec<FieldType>);
 
@@ -35,7 +35,7 @@ pub(crate) struct TypeArena(Vec<FieldType>);
 pub(crate) enum FieldType {
     Scalar(ScalarType),
     Struct(StructType),
-    /// Keys that the user chooses. An atomic map has one owner.
+    /// A map with keys that the user chooses. An atomic map has one owner.
     Map {
         value: TypeIx,
         atomic: bool,
@@ -44,9 +44,10 @@ pub(crate) enum FieldType {
         item: TypeIx,
         kind: ListMergeType,
     },
-    /// Anything at all, kept as it is and owned by the keys that happen to be there.
+    /// Any value, kept unchanged. Each key that is present is owned separately.
     Any,
-    /// A type of the built-in kinds, inside a custom one. Never seen through [`At`], which steps over it.
+    /// A built-in type inside a custom resource. [`SchemaCursor`] resolves it, so its users never
+    /// see this variant.
     BuiltIn(TypeIx),
 }
 
@@ -57,25 +58,24 @@ pub(crate) enum ScalarType {
     Int32,
     Int64,
     Number,
-    /// An amount such as `1500m`, kept in canonical form.
+    /// An amount such as `1500m`, stored in canonical form.
     Quantity,
     IntOrString,
-    /// To the second.
+    /// A time in seconds.
     Time,
-    /// To the microsecond.
+    /// A time in microseconds.
     MicroTime,
-    /// Base64.
     Bytes,
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct StructType {
-    /// The name that error messages use.
+    /// The name in error messages.
     pub(crate) name: SmolStr,
     pub(crate) fields: BTreeMap<SmolStr, StructField>,
-    /// Owned as a whole.
+    /// True if the value has one owner for all its fields.
     pub(crate) atomic: bool,
-    /// Keeps fields that it does not know.
+    /// True if fields without a declaration are kept.
     pub(crate) preserves_unknown_fields: bool,
 }
 
@@ -83,36 +83,36 @@ pub(crate) struct StructType {
 pub(crate) struct StructField {
     pub(crate) ty: TypeIx,
     pub(crate) patch: PatchStrategy,
-    /// Set where the field, and not its type, says whether the value has one owner.
+    /// Overrides the `atomic` of the field's type. `None`: the type decides.
     pub(crate) atomic: Option<bool>,
 }
 
-/// How a strategic merge patch treats a field.
+/// The way a strategic merge patch changes a field.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct PatchStrategy {
-    /// Lists are merged, by this key if their items are objects, and not replaced.
+    /// Merge lists, by this key if the items are objects. `None`: replace the list.
     pub(crate) merge: Option<MergeKey>,
-    /// Keys that the patch does not name are dropped, so that one of several alternatives remains.
+    /// Drop keys that the patch does not name, so that one of several alternatives remains.
     pub(crate) retain_keys: bool,
-    /// Replaced as a whole even if it is an object.
+    /// Replace the whole value, even if it is an object.
     pub(crate) replace: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum MergeKey {
-    /// A list of scalars is merged as a set.
+    /// A list of scalars, merged as a set.
     WholeItem,
     Field(SmolStr),
 }
 
-/// What identifies an item of a list across versions of it.
+/// The identity of a list's items across versions of the list.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum ListMergeType {
-    /// Nothing: the list has one owner.
+    /// None: the list has one owner.
     Atomic,
-    /// Its value.
+    /// The value of the item.
     Set,
-    /// The values of these fields, with what they mean when they are missing.
+    /// The values of these fields, with the defaults of missing ones.
     Map(Box<[ListKey]>),
 }
 
@@ -122,7 +122,7 @@ pub(crate) struct ListKey {
     pub(crate) default: Option<Value>,
 }
 
-/// The type of one kind: an arena and where to begin.
+/// The type of one kind: an arena and the index of the root type.
 #[derive(Clone, Debug)]
 pub(crate) struct Schema {
     types: Arc<TypeArena>,
@@ -130,18 +130,17 @@ pub(crate) struct Schema {
 }
 
 impl Schema {
-    /// The schema of a version of a custom resource.
+    /// Compiles the schema of one version of a custom resource.
     pub(crate) fn custom(open_api: Option<&Value>) -> Self {
         custom::compile(open_api)
     }
 
-    /// Where to begin.
     pub(crate) fn root(&self) -> SchemaCursor<'_> {
         SchemaCursor { types: &self.types, ix: self.root, atomic: None }
     }
 }
 
-/// A place in a schema.
+/// A position in a schema.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SchemaCursor<'a> {
     types: &'a TypeArena,
@@ -154,7 +153,7 @@ impl<'a> SchemaCursor<'a> {
         &self.types.0[self.ix.0 as usize]
     }
 
-    /// The type at `ix`, which must be of the same arena.
+    /// Returns the cursor at the type `ix` of this arena.
     fn at_type(self, ix: TypeIx, atomic: Option<bool>) -> Self {
         match self.types.0[ix.0 as usize] {
             FieldType::BuiltIn(ix) => SchemaCursor { types: definitions().types(), ix, atomic },
@@ -162,7 +161,7 @@ impl<'a> SchemaCursor<'a> {
         }
     }
 
-    /// Whether the value here has one owner.
+    /// Returns true if the value at this position has one owner.
     pub(crate) fn is_atomic(self) -> bool {
         match self.ty() {
             FieldType::Scalar(_) => true,
@@ -173,7 +172,7 @@ impl<'a> SchemaCursor<'a> {
         }
     }
 
-    /// The value under `key`: a field, the value of a map, or anything.
+    /// Returns the cursor at `key`: a field of a struct, the value of a map, or any value.
     pub(crate) fn at_key(self, key: &str) -> Self {
         match self.ty() {
             FieldType::Struct(inner) => {
@@ -184,12 +183,13 @@ impl<'a> SchemaCursor<'a> {
         }
     }
 
-    /// Whether `key` is a field of a struct and not the key of a map.
+    /// Returns true if `key` is a field of a struct and not the key of a map.
     pub(crate) fn has_field(self, key: &str) -> bool {
         matches!(self.ty(), FieldType::Struct(inner) if inner.fields.contains_key(key))
     }
 
-    /// How a strategic merge patch treats what stands under `key`.
+    /// Returns how a strategic merge patch changes the field `key`. `None` if `key` is not a
+    /// declared field.
     pub(crate) fn patch_strategy(self, key: &str) -> Option<&'a PatchStrategy> {
         match self.ty() {
             FieldType::Struct(inner) => inner.fields.get(key).map(|field| &field.patch),
@@ -201,7 +201,7 @@ impl<'a> SchemaCursor<'a> {
         }
     }
 
-    /// The items of a list.
+    /// Returns the cursor at the items of a list.
     pub(crate) fn at_item(self) -> Self {
         match self.ty() {
             FieldType::List { item, .. } => self.at_type(*item, None),
@@ -213,7 +213,7 @@ impl<'a> SchemaCursor<'a> {
         }
     }
 
-    /// What identifies the items of a list; a list of unknown type has one owner.
+    /// Returns the identity of the items of a list. A list of unknown type is atomic.
     pub(crate) fn list_merge_type(self) -> &'a ListMergeType {
         match self.ty() {
             FieldType::List { kind, .. } => kind,
@@ -225,17 +225,17 @@ impl<'a> SchemaCursor<'a> {
         }
     }
 
-    /// The arena's type for anything, which is always its first.
+    /// Returns the cursor at [`TypeArena::ANY`].
     fn at_any(self) -> Self {
         self.at_type(TypeArena::ANY, None)
     }
 }
 
 impl TypeArena {
-    /// The first type of every arena.
+    /// The type of any value. It is the first type of every arena.
     const ANY: TypeIx = TypeIx(0);
 
-    /// An arena that knows of anything, and nothing else yet.
+    /// Returns an arena that contains only [`TypeArena::ANY`].
     fn new() -> Self {
         Self(vec![FieldType::Any])
     }
@@ -245,7 +245,8 @@ impl TypeArena {
         TypeIx(self.0.len() as u32 - 1)
     }
 
-    /// A place to be filled later: how a type can contain itself.
+    /// Returns an index whose type [`TypeArena::fill`] sets later. Types that contain themselves
+    /// need it.
     fn reserve(&mut self) -> TypeIx {
         self.add(FieldType::Any)
     }

@@ -1,5 +1,5 @@
-//! Label and field selectors: the little languages of `?labelSelector=` and `?fieldSelector=`, and the label selectors inside
-//! objects. They are matched against the facets that are kept beside each stored object.
+//! Label and field selectors: the syntax of `?labelSelector=` and `?fieldSelector=`, and the label
+//! selectors in objects. They match against the [`SelectorAttributes`] of stored objects.
 
 use serde_json::Value;
 use smol_str::SmolStr;
@@ -7,7 +7,7 @@ use smol_str::SmolStr;
 use super::names;
 use super::storage::{ObjectKey, SelectorAttributes};
 
-/// All of its requirements must hold; an empty one selects everything.
+/// A label selector. All requirements must hold; an empty selector matches everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct LabelSelector(Vec<LabelRequirement>);
 
@@ -28,13 +28,13 @@ enum LabelOperator {
 }
 
 impl LabelSelector {
-    /// Reads the form that stands in a query.
+    /// Parses the form of a query.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         Parser { tokens: scan(text), at: 0 }.selector()
     }
 
-    /// Reads the form that stands in an object (`matchLabels` and `matchExpressions`). `None` stands for a selector that is
-    /// missing, which selects nothing.
+    /// Parses the form of an object (`matchLabels` and `matchExpressions`). Returns `None` if the
+    /// selector is missing, which selects nothing, or if it has an unknown operator.
     pub(crate) fn from_object(selector: Option<&Value>) -> Option<Self> {
         let selector = selector?.as_object()?;
         let mut requirements = Vec::new();
@@ -48,14 +48,14 @@ impl LabelSelector {
             let text = |field: &str| expression.get(field).and_then(Value::as_str).unwrap_or_default();
             let values = expression.get("values").and_then(Value::as_array).into_iter().flatten();
             let values: Vec<SmolStr> = values.filter_map(Value::as_str).map(SmolStr::from).collect();
-            let test = match text("operator") {
+            let operator = match text("operator") {
                 "In" => LabelOperator::In(values),
                 "NotIn" => LabelOperator::NotIn(values),
                 "Exists" => LabelOperator::Exists,
                 "DoesNotExist" => LabelOperator::Absent,
                 _ => return None,
             };
-            requirements.push(LabelRequirement { key: text("key").into(), operator: test });
+            requirements.push(LabelRequirement { key: text("key").into(), operator });
         }
         Some(Self(requirements))
     }
@@ -172,7 +172,7 @@ impl Parser {
                 operator: if absent { LabelOperator::Absent } else { LabelOperator::Exists },
             });
         }
-        let test = match self.take() {
+        let operator = match self.take() {
             Token::Sign("=" | "==") => LabelOperator::In(vec![self.one_value()?]),
             Token::Sign("!=") => LabelOperator::NotIn(vec![self.one_value()?]),
             Token::Sign(">") => LabelOperator::Above(self.bound()?),
@@ -181,14 +181,14 @@ impl Parser {
             Token::Word(word) if word == "notin" => LabelOperator::NotIn(self.values()?),
             other => return Err(format!("found '{}', expected: in, notin, =, ==, !=, gt, lt", other.text())),
         };
-        if let LabelOperator::In(values) | LabelOperator::NotIn(values) = &test {
+        if let LabelOperator::In(values) | LabelOperator::NotIn(values) = &operator {
             for value in values {
                 if let Some(problem) = names::label_value_problems(value).into_iter().next() {
                     return Err(format!("values[0][{key}]: Invalid value: \"{value}\": {problem}"));
                 }
             }
         }
-        Ok(LabelRequirement { key, operator: test })
+        Ok(LabelRequirement { key, operator })
     }
 
     fn one_value(&mut self) -> Result<SmolStr, String> {
@@ -208,7 +208,7 @@ impl Parser {
         })
     }
 
-    /// `(a,b,)`: values may be empty, so a comma next to a parenthesis counts.
+    /// Parses `(a,b,)`. Values may be empty, so a comma next to a parenthesis adds an empty value.
     fn values(&mut self) -> Result<Vec<SmolStr>, String> {
         match self.take() {
             Token::Sign("(") => {}
@@ -242,7 +242,8 @@ impl Parser {
     }
 }
 
-/// The refusal of a field; kinds without fields of their own have other words for it.
+/// Returns the error for a field that is not selectable. Kinds without selectable fields have
+/// another message.
 fn unselectable(field: &str, has_none: bool) -> String {
     if has_none {
         format!("\"{field}\" is not a known field selector: only \"metadata.name\", \"metadata.namespace\"")
@@ -251,11 +252,11 @@ fn unselectable(field: &str, has_none: bool) -> String {
     }
 }
 
-/// Which objects by their fields. Only the fields that a resource declares can be asked for.
+/// A field selector. Only fields that the resource declares can be selected.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct FieldSelector(Vec<(FieldRef, bool, SmolStr)>);
 
-/// A field that every resource has, or one of the resource's own by its number.
+/// A field that every resource has, or the index of one of the resource's selectable fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum FieldRef {
     Name,
@@ -264,7 +265,7 @@ enum FieldRef {
 }
 
 impl FieldSelector {
-    /// Reads the form that stands in a query, for a resource with these `selectable` fields.
+    /// Parses the form of a query, for a resource with the fields `selectable`.
     pub(crate) fn parse<'a>(text: &str, selectable: impl Iterator<Item = &'a str> + Clone) -> Result<Self, String> {
         let mut terms = Vec::new();
         for term in split_terms(text) {
@@ -275,8 +276,8 @@ impl FieldSelector {
                 "metadata.name" => FieldRef::Name,
                 "metadata.namespace" => FieldRef::Namespace,
                 _ => {
-                    let place = selectable.clone().position(|name| name == field);
-                    FieldRef::Own(place.ok_or_else(|| unselectable(field, selectable.clone().next().is_none()))?)
+                    let index = selectable.clone().position(|name| name == field);
+                    FieldRef::Own(index.ok_or_else(|| unselectable(field, selectable.clone().next().is_none()))?)
                 }
             };
             terms.push((field, equal, value));
@@ -284,7 +285,7 @@ impl FieldSelector {
         Ok(Self(terms))
     }
 
-    /// Selects the object of one name.
+    /// Selects the object with this name.
     pub(crate) fn named(name: &str) -> Self {
         Self(vec![(FieldRef::Name, true, name.into())])
     }
@@ -292,21 +293,21 @@ impl FieldSelector {
     fn matches(&self, key: &ObjectKey, fields: &[SmolStr]) -> bool {
         self.0.iter().all(|(field, equal, value)| {
             let (namespace, name) = key.as_str().rsplit_once('/').unwrap_or(("", key.as_str()));
-            let found = match field {
+            let actual = match field {
                 FieldRef::Name => name,
                 FieldRef::Namespace => namespace,
-                FieldRef::Own(place) => fields.get(*place).map_or("", SmolStr::as_str),
+                FieldRef::Own(index) => fields.get(*index).map_or("", SmolStr::as_str),
             };
-            (found == value.as_str()) == *equal
+            (actual == value.as_str()) == *equal
         })
     }
 }
 
 fn split_terms(text: &str) -> impl Iterator<Item = &str> {
     let mut escaped = false;
-    text.split(move |letter| {
-        let ends = letter == ',' && !escaped;
-        escaped = letter == '\\' && !escaped;
+    text.split(move |ch| {
+        let ends = ch == ',' && !escaped;
+        escaped = ch == '\\' && !escaped;
         ends
     })
     .filter(|term| !term.is_empty())
@@ -323,20 +324,20 @@ fn split_term(term: &str) -> Option<(&str, bool, &str)> {
 }
 
 fn unescape(value: &str) -> Result<SmolStr, String> {
-    let mut plain = String::with_capacity(value.len());
-    let mut letters = value.chars();
-    while let Some(letter) = letters.next() {
-        match letter {
-            '\\' => match letters.next() {
-                Some(next @ ('\\' | ',' | '=')) => plain.push(next),
+    let mut unescaped = String::with_capacity(value.len());
+    let mut chars = value.chars();
+    while let Some(ch) = chars.next() {
+        match ch {
+            '\\' => match chars.next() {
+                Some(next @ ('\\' | ',' | '=')) => unescaped.push(next),
                 Some(next) => return Err(format!("invalid field selector: invalid escape sequence: \\{next}")),
                 None => return Err("invalid field selector: unterminated escape sequence: \\".into()),
             },
-            '=' | ',' => return Err(format!("invalid field selector: unescaped character in value: {letter}")),
-            _ => plain.push(letter),
+            '=' | ',' => return Err(format!("invalid field selector: unescaped character in value: {ch}")),
+            _ => unescaped.push(ch),
         }
     }
-    Ok(plain.into())
+    Ok(unescaped.into())
 }
 
 /// Both selectors of a request.
@@ -351,8 +352,8 @@ impl Selection {
         self.labels.0.is_empty() && self.fields.0.is_empty()
     }
 
-    pub(crate) fn matches(&self, key: &ObjectKey, facets: &SelectorAttributes) -> bool {
-        self.labels.matches(&facets.labels) && self.fields.matches(key, &facets.fields)
+    pub(crate) fn matches(&self, key: &ObjectKey, attributes: &SelectorAttributes) -> bool {
+        self.labels.matches(&attributes.labels) && self.fields.matches(key, &attributes.fields)
     }
 }
 
@@ -398,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_selector_is_refused() {
+    fn invalid_selectors_are_rejected() {
         for selector in [
             ",",
             "a,",
@@ -430,9 +431,9 @@ mod tests {
 
     #[test]
     fn field_selectors_select() {
-        let facets = SelectorAttributes { labels: Box::default(), fields: ["n1".into(), "Running".into()].into() };
+        let attributes = SelectorAttributes { labels: Box::default(), fields: ["n1".into(), "Running".into()].into() };
         let key = ObjectKey::new(Some("ns"), "pod");
-        let own = ["spec.nodeName", "status.phase"].into_iter();
+        let selectable = ["spec.nodeName", "status.phase"].into_iter();
         for (selector, selects) in [
             ("", true),
             ("spec.nodeName=n1", true),
@@ -443,10 +444,12 @@ mod tests {
             ("metadata.name=a\\,b", false),
             ("spec.nodeName=", false),
         ] {
-            let selection =
-                Selection { fields: FieldSelector::parse(selector, own.clone()).unwrap(), ..Selection::default() };
-            assert_eq!(selection.matches(&key, &facets), selects, "{selector}");
+            let selection = Selection {
+                fields: FieldSelector::parse(selector, selectable.clone()).unwrap(),
+                ..Selection::default()
+            };
+            assert_eq!(selection.matches(&key, &attributes), selects, "{selector}");
         }
-        assert_eq!(FieldSelector::parse("spec.foo=b", own).unwrap_err(), "field label not supported: spec.foo");
+        assert_eq!(FieldSelector::parse("spec.foo=b", selectable).unwrap_err(), "field label not supported: spec.foo");
     }
 }

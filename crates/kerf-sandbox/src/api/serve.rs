@@ -1,5 +1,5 @@
-//! The server on a socket: HTTPS on the loopback address and nowhere else, with a certificate and a token that exist only while
-//! it runs. Without the token nothing is answered but 401.
+//! The server on a socket: HTTPS on the loopback address only, with a certificate and a token that
+//! exist only while it runs. Requests without the token get 401.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -24,32 +24,32 @@ use super::respond::{Body, error_response};
 use super::server::ApiServer;
 use super::status::StatusError;
 
-/// How long a connection may take to say who it is.
+/// The maximum time of a TLS handshake.
 const TLS_HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Why a server does not listen.
+/// The reason why a server cannot listen.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
-    /// No key or certificate could be made.
-    #[error("cannot make a certificate for the API server")]
+    /// No key or certificate could be created.
+    #[error("cannot create a certificate for the API server")]
     Certificate(#[from] rcgen::Error),
-    /// The TLS library does not take them.
+    /// The TLS library rejects the key or the certificate.
     #[error("cannot set up TLS for the API server")]
     Tls(#[from] rustls::Error),
-    /// The machine has no randomness for a token.
-    #[error("cannot make a token for the API server: the system gives no random numbers")]
+    /// The operating system provides no random numbers for a token.
+    #[error("cannot create a token for the API server: the system provides no random numbers")]
     Token,
-    /// The port is taken, or may not be listened on.
+    /// The port is in use, or listening on it is not permitted.
     #[error("cannot listen on 127.0.0.1:{port}")]
     Listen {
-        /// The port that was asked for.
+        /// The requested port.
         port: u16,
-        /// What the system said.
+        /// The error of the operating system.
         source: std::io::Error,
     },
 }
 
-/// A server that listens. Dropping it ends every connection.
+/// A listening server. Dropping it closes every connection.
 #[derive(Debug)]
 pub struct ServerHandle {
     address: SocketAddr,
@@ -58,12 +58,12 @@ pub struct ServerHandle {
 }
 
 impl ServerHandle {
-    /// Where it listens.
+    /// The address on which the server listens, with the actual port.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// What a client needs to know, as the text of a kubeconfig file. It holds the token: keep it private.
+    /// Returns the text of a kubeconfig file for clients. It contains the token: keep it private.
     pub fn kubeconfig(&self) -> &str {
         &self.kubeconfig
     }
@@ -76,7 +76,8 @@ impl Drop for ServerHandle {
 }
 
 impl ApiServer {
-    /// Listens on 127.0.0.1 at `port`; 0 takes any that is free. Must be called on a tokio runtime with IO and time enabled.
+    /// Listens on 127.0.0.1 at `port`; 0 selects any free port. Must be called on a tokio runtime
+    /// with IO and time enabled.
     pub async fn serve(&self, port: u16) -> Result<ServerHandle, ServeError> {
         let identity = Identity::new()?;
         let listen = |source| ServeError::Listen { port, source };
@@ -89,11 +90,11 @@ impl ApiServer {
     }
 }
 
-/// Takes connections until it is dropped, and all of them with it.
+/// Accepts connections. Dropping the future closes all of them.
 async fn accept(listener: TcpListener, acceptor: TlsAcceptor, server: ApiServer, token: Arc<str>) {
     let mut connections = JoinSet::new();
     loop {
-        // A connection that cannot be taken (no file handles left) is the client's to try again.
+        // If a connection cannot be accepted (no file handles left), the client has to try again.
         if let Ok((stream, _)) = listener.accept().await {
             connections.spawn(connection(stream, acceptor.clone(), server.clone(), token.clone()));
         }
@@ -114,24 +115,25 @@ async fn connection(stream: TcpStream, acceptor: TlsAcceptor, server: ApiServer,
             }
         }
     });
-    // Whatever ends the connection ends it: the client sees it too.
+    // An error also ends the connection for the client, so it is ignored here.
     let _ = hyper_util::server::conn::auto::Builder::new(TokioExecutor::new())
         .serve_connection(TokioIo::new(stream), service)
         .await;
 }
 
-/// Whether a request carries the token. Compared in full, so that the time tells nothing.
+/// Returns true if the request has the token. All bytes are compared, so that the time reveals
+/// nothing.
 fn is_authorized(headers: &HeaderMap, token: &str) -> bool {
-    let given = headers
+    let sent_token = headers
         .get(AUTHORIZATION)
         .and_then(|value| value.to_str().ok())
         .and_then(|value| value.strip_prefix("Bearer "));
-    let given = given.unwrap_or_default().trim().as_bytes();
-    given.len() == token.len()
-        && given.iter().zip(token.as_bytes()).fold(0, |difference, (one, two)| difference | (one ^ two)) == 0
+    let sent_token = sent_token.unwrap_or_default().trim().as_bytes();
+    sent_token.len() == token.len()
+        && sent_token.iter().zip(token.as_bytes()).fold(0, |difference, (one, two)| difference | (one ^ two)) == 0
 }
 
-/// Who the server is, for as long as it runs.
+/// The server's certificate authority, TLS configuration and token.
 struct Identity {
     acceptor: TlsAcceptor,
     authority: String,

@@ -1,5 +1,6 @@
-//! The server: one state, one way in. A request comes as `http::Request`, from a socket or from a client in this process, and
-//! leaves as `http::Response`. What goes wrong on demand goes wrong here, before or after the request does its work.
+//! The server: one state and one entry point. A request is an `http::Request`, from a socket or
+//! from a client in this process; the response is an `http::Response`. Faults are injected here,
+//! before or after the request is handled.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::pin::Pin;
@@ -26,29 +27,30 @@ use crate::audit::AuditedWrite;
 use crate::faults::{Fault, FaultInjector, FaultRule, RequestInfo};
 use crate::identifiers::GenerateIdentifiers as _;
 
-/// The largest body that is read: what the real server reads.
+/// The maximum size of a request body, as in the real server.
 const MAX_BODY_BYTES: usize = 3 * 1024 * 1024;
 
-/// What a server is made with.
+/// Settings of an API server.
 #[derive(Clone, Debug)]
 pub struct ApiServerConfig {
-    /// The clock that every timestamp comes from.
+    /// The source of every timestamp.
     pub clock: Clock,
-    /// Where uids, generated names and the like come from.
+    /// The seed of uids and generated names.
     pub seed: u64,
-    /// How many changes of each resource a watcher may lag behind before it is told 410. A change costs what its object costs
-    /// until the next one of that object, so this bounds memory: 65,536 pods are some 200 MiB in the worst case.
+    /// The number of changes of each resource that a watcher may lag behind before it gets 410. A
+    /// change keeps the old version of its object in memory, so this bounds memory: 65,536 changes
+    /// of pods take some 200 MiB in the worst case.
     pub max_history_events: usize,
 }
 
 impl ApiServerConfig {
-    /// The settings for a cluster that people or controllers use, on `clock`.
+    /// Returns the default settings, with the time of `clock`.
     pub fn new(clock: Clock, seed: u64) -> Self {
         Self { clock, seed, max_history_events: 65_536 }
     }
 }
 
-/// An event that will be forgotten.
+/// A write of an Event, from which its expiry is computed.
 #[derive(Clone)]
 pub(crate) struct EventExpiry {
     pub(crate) table: TableIx,
@@ -57,7 +59,7 @@ pub(crate) struct EventExpiry {
     pub(crate) written_at: Timestamp,
 }
 
-/// The server's state.
+/// The state of one server, shared by its clones.
 pub(crate) struct ServerState {
     pub(crate) storage: ObjectStore,
     pub(crate) clock: Clock,
@@ -71,7 +73,7 @@ pub(crate) struct ServerState {
     audit: Mutex<Option<Vec<AuditedWrite>>>,
 }
 
-/// An API server. Copies share one state.
+/// A Kubernetes API server in memory. Clones share one state.
 #[derive(Clone)]
 pub struct ApiServer {
     pub(crate) inner: Arc<ServerState>,
@@ -83,7 +85,8 @@ impl std::fmt::Debug for ApiServer {
     }
 }
 
-/// The locks below guard values that are whole between any two statements, so a panic elsewhere does not spoil them.
+/// Locks a mutex. A poisoned lock is ignored: the guarded values are consistent between any two
+/// statements.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -93,7 +96,7 @@ impl ServerState {
         self.registry.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Makes a new registry of the one that there is.
+    /// Replaces the registry with a changed copy.
     pub(crate) fn change_registry(&self, change: impl FnOnce(&mut Registry)) {
         let mut current = self.registry.write().unwrap_or_else(PoisonError::into_inner);
         let mut next = Registry::clone(&current);
@@ -101,12 +104,12 @@ impl ServerState {
         *current = Arc::new(next);
     }
 
-    /// The table of a custom resource, opened when it is first asked for.
+    /// Returns the table of a custom resource. It is created on first use.
     pub(crate) fn custom_table(&self, group: &str, plural: &str) -> TableIx {
         *lock(&self.tables).entry((group.into(), plural.into())).or_insert_with(|| self.storage.create_table())
     }
 
-    /// Ends the table of a custom resource, and the watches on it.
+    /// Closes the table of a custom resource, which ends its watches.
     pub(crate) fn close_custom_table(&self, group: &str, plural: &str) {
         let table = lock(&self.tables).remove(&(group.into(), plural.into()));
         if let Some(table) = table {
@@ -122,7 +125,8 @@ impl ServerState {
         lock(&self.rng).name_suffix()
     }
 
-    /// How long a watch lasts: between one and two `base`, so that watchers do not all come back at once.
+    /// Returns the duration of a watch: random between `base` and twice `base`, so that watchers do
+    /// not all reconnect at once.
     pub(crate) fn watch_duration(&self, base: Duration) -> Duration {
         base + Duration::from_millis(lock(&self.rng).below(base.as_millis() as u64))
     }
@@ -133,7 +137,7 @@ impl ServerState {
 }
 
 impl ApiServer {
-    /// A server with nothing in it but what every cluster has.
+    /// Creates a server with the objects that every cluster has.
     pub fn new(config: ApiServerConfig) -> Self {
         let storage = ObjectStore::new(config.max_history_events);
         let registry = Registry::built_in(&storage);
@@ -153,8 +157,8 @@ impl ApiServer {
         server
     }
 
-    /// A copy that goes its own way from here, with a clock of its own: the same objects at the same versions, nobody watching, nothing going
-    /// wrong, no audit. What one of the two does is nothing to the other.
+    /// Returns an independent copy with its own clock: the same objects at the same versions, but
+    /// no watches, faults or audit. Later writes to either server do not affect the other.
     #[must_use]
     pub fn fork(&self, clock: Clock) -> Self {
         let inner = ServerState {
@@ -171,99 +175,104 @@ impl ApiServer {
         Self { inner: Arc::new(inner) }
     }
 
-    /// Lets uids, generated names and the like come from another seed from now on, so that copies of one server are not alike.
+    /// Sets another seed for uids and generated names from now on, so that forks of one server
+    /// differ.
     pub fn reseed(&self, seed: u64) {
         *lock(&self.inner.rng) = Rng::new(seed).fork("api server");
     }
 
-    /// The clock that the server's timestamps come from.
+    /// The source of the server's timestamps.
     pub fn clock(&self) -> Clock {
         self.inner.clock
     }
 
-    /// A client in this process, without sockets: the way in for controllers, schedulers, kubelets and tests. `agent` is the name
-    /// under which its writes appear in managed fields and audits. Must be called on a tokio runtime.
-    pub fn client_as(&self, agent: &'static str) -> kube::Client {
+    /// Returns a client in this process, without sockets, for controllers, schedulers, kubelets and
+    /// tests. `user_agent` is the name of its writes in managed fields and audits. Must be called
+    /// on a tokio runtime.
+    pub fn client_as(&self, user_agent: &'static str) -> kube::Client {
         let server = self.clone();
         let service = tower::service_fn(move |mut request: Request<kube::client::Body>| {
-            request.headers_mut().insert(USER_AGENT, http::HeaderValue::from_static(agent));
+            request.headers_mut().insert(USER_AGENT, http::HeaderValue::from_static(user_agent));
             let mut server = server.clone();
             async move { tower::Service::call(&mut server, request).await }
         });
         kube::Client::new(service, "default")
     }
 
-    /// [`ApiServer::client_as`] for whoever needs no name.
+    /// Returns a client like [`ApiServer::client_as`], with the name `kerf-sandbox`.
     pub fn client(&self) -> kube::Client {
         self.client_as("kerf-sandbox")
     }
 
-    /// Lets things go wrong from now on, by these rules and this seed, instead of whatever went wrong before. No rules: nothing.
+    /// Injects faults from now on, by these rules and this seed. The rules replace all earlier
+    /// ones; an empty list stops all faults.
     pub fn set_faults(&self, rules: Vec<FaultRule>, seed: u64) {
         *lock(&self.inner.faults) = if rules.is_empty() { None } else { Some(FaultInjector::new(rules, seed)) };
     }
 
-    /// Keeps a list of all writes from now on, and forgets what was listed before. The list grows until it is taken.
+    /// Starts to record all writes, with an empty list. The list grows until
+    /// [`ApiServer::take_audit`].
     pub fn start_audit(&self) {
         *lock(&self.inner.audit) = Some(Vec::new());
     }
 
-    /// The writes since the audit was started or last taken; none if it never was.
+    /// Takes the writes since the audit was started or last taken. Empty if it was never started.
     pub fn take_audit(&self) -> Vec<AuditedWrite> {
         lock(&self.inner.audit).as_mut().map(std::mem::take).unwrap_or_default()
     }
 
-    /// Whether somebody wants to know of every write.
+    /// Returns true if the server records all writes.
     pub(crate) fn is_audited(&self) -> bool {
         lock(&self.inner.audit).is_some()
     }
 
-    /// A number that stands for everything that was ever written, in order: two runs that agree on it have written the same.
+    /// Returns a hash of all writes in order. Two runs with equal fingerprints have written the
+    /// same.
     pub fn fingerprint(&self) -> u64 {
         self.inner.storage.fingerprint()
     }
 
-    /// The revision of the last write.
+    /// Returns the revision of the last write.
     pub fn revision(&self) -> u64 {
         self.inner.storage.revision()
     }
 
-    /// Answers one request whose body has been read, and notes it if it is a write.
+    /// Handles a request whose body has been read, and audits it if it is a write.
     pub(crate) fn handle(
         &self,
         parts: &http::request::Parts,
         body: Bytes,
-        circumstances: InjectedFaults,
+        injected_faults: InjectedFaults,
     ) -> Response<Body> {
-        self.route_and_audit(parts, body, circumstances).unwrap_or_else(|refusal| error_response(&refusal))
+        self.route_and_audit(parts, body, injected_faults).unwrap_or_else(|error| error_response(&error))
     }
 
-    /// Does something for a part of the cluster itself: at once, and past the faults, which are for those outside. It is noted like
-    /// any other write.
+    /// Handles a request of the cluster's own components, at once and without faults: faults only
+    /// affect external clients. Writes are audited.
     pub(crate) fn handle_internal(&self, parts: &http::request::Parts, body: Bytes) -> ApiResult<Bytes> {
-        let outcome = self.route_and_audit(parts, body, InjectedFaults::default());
-        outcome.map(|response| response.into_body().into_bytes())
+        let result = self.route_and_audit(parts, body, InjectedFaults::default());
+        result.map(|response| response.into_body().into_bytes())
     }
 
     fn route_and_audit(
         &self,
         parts: &http::request::Parts,
         body: Bytes,
-        circumstances: InjectedFaults,
+        injected_faults: InjectedFaults,
     ) -> ApiResult<Response<Body>> {
-        let outcome = route(&self.inner, parts, body, circumstances);
+        let result = route(&self.inner, parts, body, injected_faults);
         if let Some(audit) = lock(&self.inner.audit).as_mut() {
-            let code = outcome.as_ref().map_or_else(StatusError::code, |response| response.status().as_u16());
+            let code = result.as_ref().map_or_else(StatusError::code, |response| response.status().as_u16());
             audit.extend(self.audited_write(parts, code));
         }
-        outcome
+        result
     }
 
     fn audited_write(&self, parts: &http::request::Parts, code: u16) -> Option<AuditedWrite> {
         let (verb, target) = verb_and_target(parts)?;
         verb.is_write().then(|| AuditedWrite {
             at: self.inner.clock.now(),
-            user_agent: agent(parts).into(),
+            user_agent: user_agent(parts).into(),
             verb,
             resource: target.resource,
             subresource: target.subresource.unwrap_or_default(),
@@ -273,7 +282,7 @@ impl ApiServer {
         })
     }
 
-    /// What goes wrong with a request, if anything does.
+    /// Draws the fault of a request. `None`: no fault.
     fn draw_fault(&self, parts: &http::request::Parts) -> Option<Fault> {
         let mut faults = lock(&self.inner.faults);
         let faults = faults.as_mut()?;
@@ -281,20 +290,20 @@ impl ApiServer {
         faults.draw(&RequestInfo {
             verb,
             resource: &target.resource,
-            user_agent: agent(parts),
+            user_agent: user_agent(parts),
             server_uptime: self.inner.clock.elapsed(),
         })
     }
 
-    /// Answers a request, with whatever goes wrong.
+    /// Handles a request and injects its fault.
     async fn handle_with_faults(
         &self,
         parts: &http::request::Parts,
         body: Bytes,
     ) -> Result<Response<Body>, ConnectionLost> {
-        let plain = InjectedFaults::default();
-        let circumstances = match self.draw_fault(parts) {
-            None => plain,
+        let no_faults = InjectedFaults::default();
+        let injected_faults = match self.draw_fault(parts) {
+            None => no_faults,
             Some(Fault::InternalError) => {
                 return Ok(error_response(&StatusError::internal("the server has a fault on purpose")));
             }
@@ -313,30 +322,30 @@ impl ApiServer {
             }
             Some(Fault::Conflict) => {
                 let target = verb_and_target(parts).map(|(_, target)| target).unwrap_or_default();
-                let subject = GroupResource { group: &target.group, resource: &target.resource };
+                let group_resource = GroupResource { group: &target.group, resource: &target.resource };
                 return Ok(error_response(&StatusError::resource_version_conflict(
-                    subject,
+                    group_resource,
                     target.name.as_deref().unwrap_or_default(),
                 )));
             }
             Some(Fault::Slow { by }) => {
                 tokio::time::sleep(by).await;
-                plain
+                no_faults
             }
             Some(Fault::LostResponse) => {
-                drop(self.handle(parts, body, plain));
+                drop(self.handle(parts, body, no_faults));
                 return Err(ConnectionLost);
             }
-            Some(Fault::StaleRead { revisions }) => InjectedFaults { stale_by_writes: Some(revisions), ..plain },
-            Some(Fault::DroppedWatch { after }) => InjectedFaults { drop_watch_after: Some(after), ..plain },
-            Some(Fault::LateWatch { by }) => InjectedFaults { watch_delay: Some(by), ..plain },
-            Some(Fault::Gone) => InjectedFaults { expire_watch: true, ..plain },
+            Some(Fault::StaleRead { revisions }) => InjectedFaults { stale_by_writes: Some(revisions), ..no_faults },
+            Some(Fault::DroppedWatch { after }) => InjectedFaults { drop_watch_after: Some(after), ..no_faults },
+            Some(Fault::LateWatch { by }) => InjectedFaults { watch_delay: Some(by), ..no_faults },
+            Some(Fault::Gone) => InjectedFaults { expire_watch: true, ..no_faults },
         };
-        Ok(self.handle(parts, body, circumstances))
+        Ok(self.handle(parts, body, injected_faults))
     }
 }
 
-/// What a request asks for, if it is about a resource.
+/// Returns the verb and target of a request for a resource, or `None` for other paths.
 fn verb_and_target(parts: &http::request::Parts) -> Option<(Verb, super::request::RequestTarget)> {
     match RequestPath::parse(parts.uri.path()) {
         RequestPath::Other(_) => None,
@@ -347,16 +356,17 @@ fn verb_and_target(parts: &http::request::Parts) -> Option<(Verb, super::request
     }
 }
 
-fn agent(parts: &http::request::Parts) -> &str {
+fn user_agent(parts: &http::request::Parts) -> &str {
     parts.headers.get(USER_AGENT).and_then(|value| value.to_str().ok()).unwrap_or_default()
 }
 
-/// The connection broke before the answer came: what was asked may or may not have been done.
+/// The connection was lost before the response arrived. The request may or may not have been
+/// carried out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the connection to the API server was lost")]
 pub struct ConnectionLost;
 
-/// Reads a request's body, up to the limit.
+/// Reads a request's body, up to the size limit.
 async fn collect<B>(body: B) -> ApiResult<Bytes>
 where
     B: http_body::Body<Data = Bytes>,
@@ -369,7 +379,7 @@ where
     }
 }
 
-/// The server in this process: what `kube::Client::new` takes.
+/// The server as a service in this process, for `kube::Client::new`.
 impl<B> tower::Service<Request<B>> for ApiServer
 where
     B: http_body::Body<Data = Bytes> + Send + 'static,
@@ -386,12 +396,13 @@ where
     fn call(&mut self, request: Request<B>) -> Self::Future {
         let server = self.clone();
         Box::pin(async move {
-            // An answer is there at once, so whoever asks again and again would never let others on its thread have their turn.
+            // Responses are ready at once. Without this yield, a client in a loop would starve the
+            // other tasks of its thread.
             tokio::task::coop::consume_budget().await;
             let (parts, body) = request.into_parts();
             match collect(body).await {
                 Ok(body) => server.handle_with_faults(&parts, body).await,
-                Err(refusal) => Ok(error_response(&refusal)),
+                Err(error) => Ok(error_response(&error)),
             }
         })
     }

@@ -1,16 +1,16 @@
-//! How the server says no: `Status` objects with the reasons, codes, causes and sentences of kube-apiserver, because clients
-//! branch on them (`IsNotFound`, `IsConflict`) and people search the web for them.
-//! Invariant: every failure that a client can provoke is built by a constructor of this file.
+//! Errors as `Status` objects, with the reasons, codes, causes and messages of kube-apiserver:
+//! clients branch on them (`IsNotFound`, `IsConflict`), and people search for them on the web.
+//! Invariant: every error that a client can cause is built by a constructor of this file.
 
 use serde::Serialize;
 use serde_json::Value;
 
 use super::field::{self, FieldError};
 
-/// What a handler returns.
+/// The result of a handler.
 pub(crate) type ApiResult<T> = Result<T, StatusError>;
 
-/// A request that was not carried out, in the words of the API. Boxed, because the good path should not pay for it.
+/// A failed request. Boxed, to keep the results of successful requests small.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct StatusError(Box<StatusObject>);
 
@@ -29,7 +29,7 @@ struct StatusObject {
     #[serde(skip_serializing_if = "Option::is_none")]
     details: Option<Details>,
     code: u16,
-    /// What was found before the refusal, for the headers.
+    /// Warnings that were found before the error; sent as headers.
     #[serde(skip)]
     warnings: Vec<String>,
 }
@@ -70,7 +70,7 @@ fn is_zero(seconds: &u32) -> bool {
     *seconds == 0
 }
 
-/// Which resource a refusal speaks of: what the real server calls a group-resource.
+/// The resource that an error names, as Kubernetes' `GroupResource`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct GroupResource<'a> {
     pub(crate) group: &'a str,
@@ -106,57 +106,60 @@ impl StatusError {
         Self(Box::new(status))
     }
 
-    pub(crate) fn not_found(subject: GroupResource<'_>, name: &str) -> Self {
-        Self::new(404, "NotFound", format!("{subject} \"{name}\" not found"), Some(subject.details(name)))
+    pub(crate) fn not_found(resource: GroupResource<'_>, name: &str) -> Self {
+        Self::new(404, "NotFound", format!("{resource} \"{name}\" not found"), Some(resource.details(name)))
     }
 
-    /// A resource that an API which exists does not have.
+    /// Returns the error for an unknown resource of an existing API.
     pub(crate) fn no_such_resource() -> Self {
         Self::new(404, "NotFound", "the server could not find the requested resource".into(), Some(Details::default()))
     }
 
-    /// A path that names no API at all. It is answered with plain text, see [`Refusal::is_plain`].
+    /// Returns the error for a path that belongs to no API. The response is plain text, see
+    /// [`StatusError::is_plain`].
     pub(crate) fn no_such_api() -> Self {
         Self::new(404, "NotFound", "404 page not found".into(), None)
     }
 
-    /// Whether the answer is the bare sentence and no object, as for paths that belong to no API.
+    /// Returns true if the response is plain text and not an object, as for paths that belong to no
+    /// API.
     pub(crate) fn is_plain(&self) -> bool {
         self.0.message == "404 page not found"
     }
 
-    pub(crate) fn already_exists(subject: GroupResource<'_>, name: &str) -> Self {
-        Self::new(409, "AlreadyExists", format!("{subject} \"{name}\" already exists"), Some(subject.details(name)))
+    pub(crate) fn already_exists(resource: GroupResource<'_>, name: &str) -> Self {
+        Self::new(409, "AlreadyExists", format!("{resource} \"{name}\" already exists"), Some(resource.details(name)))
     }
 
-    /// The name is taken by an object that is on its way out.
-    pub(crate) fn still_exists(subject: GroupResource<'_>, name: &str) -> Self {
-        let message = format!("object is being deleted: {subject} \"{name}\" already exists");
-        Self::new(409, "AlreadyExists", message, Some(subject.details(name)))
+    /// Returns the error for a name that a terminating object still has.
+    pub(crate) fn still_exists(resource: GroupResource<'_>, name: &str) -> Self {
+        let message = format!("object is being deleted: {resource} \"{name}\" already exists");
+        Self::new(409, "AlreadyExists", message, Some(resource.details(name)))
     }
 
-    pub(crate) fn conflict(subject: GroupResource<'_>, name: &str, why: &str) -> Self {
-        let message = format!("Operation cannot be fulfilled on {subject} \"{name}\": {why}");
-        Self::new(409, "Conflict", message, Some(subject.details(name)))
+    pub(crate) fn conflict(resource: GroupResource<'_>, name: &str, reason: &str) -> Self {
+        let message = format!("Operation cannot be fulfilled on {resource} \"{name}\": {reason}");
+        Self::new(409, "Conflict", message, Some(resource.details(name)))
     }
 
-    /// The optimistic lock did not hold: somebody else wrote in between.
-    pub(crate) fn resource_version_conflict(subject: GroupResource<'_>, name: &str) -> Self {
-        let why = "the object has been modified; please apply your changes to the latest version and try again";
-        Self::conflict(subject, name, why)
+    /// Returns the error for a failed optimistic lock: another client has changed the object.
+    pub(crate) fn resource_version_conflict(resource: GroupResource<'_>, name: &str) -> Self {
+        let reason = "the object has been modified; please apply your changes to the latest version and try again";
+        Self::conflict(resource, name, reason)
     }
 
-    /// Server-side apply met fields that others own.
+    /// Returns the error for server-side apply of fields that other managers own.
     pub(crate) fn apply_conflict(message: String, causes: Vec<Cause>) -> Self {
         Self::new(409, "Conflict", message, Some(Details { causes, ..Details::default() }))
     }
 
-    pub(crate) fn forbidden(subject: GroupResource<'_>, name: &str, why: &str, causes: Vec<Cause>) -> Self {
-        let message = format!("{subject} \"{name}\" is forbidden: {why}");
-        Self::new(403, "Forbidden", message, Some(Details { causes, ..subject.details(name) }))
+    pub(crate) fn forbidden(resource: GroupResource<'_>, name: &str, reason: &str, causes: Vec<Cause>) -> Self {
+        let message = format!("{resource} \"{name}\" is forbidden: {reason}");
+        Self::new(403, "Forbidden", message, Some(Details { causes, ..resource.details(name) }))
     }
 
-    /// The object is understood and not allowed. `kind` and `group` name the kind, not the resource.
+    /// Returns the error for an object that was decoded and is invalid. `group` and `kind` name the
+    /// kind, not the resource.
     pub(crate) fn invalid(group: &str, kind: &str, name: &str, errors: &[FieldError]) -> Self {
         let qualified = if group.is_empty() { kind.to_string() } else { format!("{kind}.{group}") };
         let message = format!("{qualified} \"{name}\" is invalid: {}", kerf_api::admission::join_field_errors(errors));
@@ -169,12 +172,12 @@ impl StatusError {
         Self::new(422, "Invalid", message, Some(details))
     }
 
-    /// An option of the request that makes no sense there.
+    /// Returns the error for a query option that is not allowed in this request.
     pub(crate) fn invalid_option(kind: &str, field: &str, detail: &str) -> Self {
         Self::invalid("meta.k8s.io", kind, "", &[field::forbidden(field, detail)])
     }
 
-    /// An option of the request that is missing.
+    /// Returns the error for a missing query option.
     pub(crate) fn required_option(kind: &str, field: &str, detail: &str) -> Self {
         Self::invalid("meta.k8s.io", kind, "", &[field::required(field, detail)])
     }
@@ -187,7 +190,7 @@ impl StatusError {
         Self::new(401, "Unauthorized", "Unauthorized".into(), None)
     }
 
-    /// The definition of a custom resource is on its way out.
+    /// Returns the error for creating an object whose CRD is being deleted.
     pub(crate) fn crd_terminating() -> Self {
         Self::new(
             405,
@@ -197,7 +200,7 @@ impl StatusError {
         )
     }
 
-    /// The method has no meaning on this path, whatever the resource.
+    /// Returns the error for a method that the path does not support.
     pub(crate) fn method_not_allowed() -> Self {
         Self::new(
             405,
@@ -217,13 +220,13 @@ impl StatusError {
         Self::new(415, "UnsupportedMediaType", message, None)
     }
 
-    /// A patch of a kind that this resource does not take.
+    /// Returns the error for a patch format that the resource does not support.
     pub(crate) fn unsupported_patch() -> Self {
         let message = "415: Unsupported Media Type".to_owned();
         Self::new(415, "UnsupportedMediaType", message, Some(Details::default()))
     }
 
-    /// What a body is refused for, said of what a patch makes of an object.
+    /// Converts the error of an invalid body to that of an invalid result of a patch.
     pub(crate) fn into_patch_error(self, patched: &Value) -> Self {
         if self.0.code != 400 {
             return self;
@@ -240,14 +243,15 @@ impl StatusError {
         Self::new(413, "RequestEntityTooLarge", format!("Request entity too large: limit is {limit}"), None)
     }
 
-    /// The history that was asked for is gone. Clients list anew when they read this.
+    /// Returns the error for a revision that is no longer in the history. Clients then list again.
     pub(crate) fn expired(message: impl Into<String>) -> Self {
         Self::new(410, "Expired", message.into(), None)
     }
 
-    /// A version that this server has not reached: the sender talked to another one, or is ahead of a stale read.
-    pub(crate) fn version_too_large(asked: u64, current: u64) -> Self {
-        let message = format!("Timeout: Too large resource version: {asked}, current: {current}");
+    /// Returns the error for a version that this server has not reached yet. The client got it from
+    /// another server, or this is a stale read.
+    pub(crate) fn version_too_large(requested: u64, current: u64) -> Self {
+        let message = format!("Timeout: Too large resource version: {requested}, current: {current}");
         let cause = Cause {
             reason: "ResourceVersionTooLarge",
             message: "Too large resource version".into(),
@@ -267,18 +271,18 @@ impl StatusError {
         Self::new(503, "ServiceUnavailable", message.into(), Some(details))
     }
 
-    pub(crate) fn internal(why: &str) -> Self {
-        let cause = Cause { message: why.into(), ..Cause::default() };
+    pub(crate) fn internal(reason: &str) -> Self {
+        let cause = Cause { message: reason.into(), ..Cause::default() };
         let details = Details { causes: vec![cause], ..Details::default() };
-        Self::new(500, "InternalError", format!("Internal error occurred: {why}"), Some(details))
+        Self::new(500, "InternalError", format!("Internal error occurred: {reason}"), Some(details))
     }
 
-    /// A 500 whose sentence stands alone and has no reason, as a few of the real server's do.
+    /// Returns a 500 without a reason and details, as the real server has a few.
     pub(crate) fn server_error(message: &str) -> Self {
         Self::new(500, "", message.into(), None)
     }
 
-    /// The patch is well formed and cannot be applied to this object.
+    /// Returns the error for a valid patch that cannot be applied to the object.
     pub(crate) fn unprocessable() -> Self {
         let message = "the server rejected our request due to an error in our request";
         Self::new(422, "Invalid", message.into(), Some(Details::default()))
@@ -288,13 +292,13 @@ impl StatusError {
         Self::new(413, "RequestEntityTooLarge", message.into(), None)
     }
 
-    /// The token with which a client can go on all the same.
+    /// Adds the token with which the client can continue the list inconsistently.
     pub(crate) fn with_continue(mut self, token: &str) -> Self {
         token.clone_into(&mut self.0.metadata.continue_token);
         self
     }
 
-    /// What was found before the refusal: a client is told, whatever becomes of its object.
+    /// Adds warnings that were found before the error, so that the client gets them too.
     pub(crate) fn with_warnings(mut self, warnings: &[String]) -> Self {
         self.0.warnings.extend_from_slice(warnings);
         self
@@ -316,7 +320,7 @@ impl StatusError {
         self.0.details.as_ref().map(|details| details.retry_after_seconds).filter(|seconds| *seconds > 0)
     }
 
-    /// The object that travels.
+    /// Returns the `Status` object.
     pub(crate) fn to_value(&self) -> Value {
         serde_json::to_value(&*self.0).unwrap_or_default()
     }

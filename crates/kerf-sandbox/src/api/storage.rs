@@ -1,10 +1,13 @@
-//! Where the objects live: in memory, one revision counter for all of them, one ordered map and one bounded history for each
-//! resource. A watcher is a position in that history and has no queue of its own, so a slow reader costs nothing and learns
-//! that it is too late (410) when the history has moved past it.
+//! The sandbox's etcd: objects in memory, with one revision counter for all, and one ordered map
+//! and one bounded history per resource. A watcher is a position in the history and has no queue of
+//! its own, so a slow watcher costs nothing. It gets 410 if the history no longer contains its
+//! position.
 //!
-//! Invariants: a revision is given to exactly one change; the history of a table is in order of revision and has no gap above
-//! its `compacted` revision; undoing the history backwards from now gives every state since then, which is how a paged list
-//! stays consistent and how a stale read is served.
+//! Invariants:
+//! - A revision belongs to exactly one change.
+//! - The history of a table is ordered by revision and has no gap above the `compacted` revision.
+//! - Undoing the history from the current state gives every state since `compacted`. Paged lists
+//!   stay consistent and stale reads are served in this way.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::hash::{Hash as _, Hasher as _};
@@ -19,8 +22,8 @@ use tokio::sync::Notify;
 use super::encode::{Encoded, Versioned};
 use super::selector::Selection;
 
-/// The place of an object in its table: `namespace/name`, or `name` alone. One string, so that objects are listed in the order
-/// in which etcd lists them.
+/// The key of an object in its table: `namespace/name`, or `name` alone. It is one string, so that
+/// objects are listed in etcd's order.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct ObjectKey(SmolStr);
 
@@ -32,7 +35,7 @@ impl ObjectKey {
         }
     }
 
-    /// A key as a continue token carries it.
+    /// Returns the key from a continue token.
     pub(crate) fn from_text(text: &str) -> Self {
         Self(text.into())
     }
@@ -41,7 +44,7 @@ impl ObjectKey {
         &self.0
     }
 
-    /// Namespace and name; the namespace is empty if there is none.
+    /// Returns namespace and name. The namespace is empty for cluster-scoped objects.
     pub(crate) fn parts(&self) -> (&str, &str) {
         self.0.split_once('/').unwrap_or(("", &self.0))
     }
@@ -59,16 +62,17 @@ impl ObjectKey {
     }
 }
 
-/// What selectors ask about, taken out of an object when it is written so that a list of 100,000 needs no parsing.
+/// Labels and selectable fields, extracted when an object is written, so that a list of 100,000
+/// objects needs no parsing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct SelectorAttributes {
-    /// Labels, by key.
+    /// Labels, sorted by key.
     pub(crate) labels: Box<[(SmolStr, SmolStr)]>,
     /// The values of the resource's selectable fields, in the resource's order.
     pub(crate) fields: Box<[SmolStr]>,
 }
 
-/// One version of one object. Never changed; shared by the table, the history and whoever reads.
+/// One version of one object. It never changes, and the table, the history and readers share it.
 #[derive(Debug)]
 pub(crate) struct StoredObject {
     text: Versioned,
@@ -81,13 +85,14 @@ impl StoredObject {
         &self.text.bytes
     }
 
-    /// The object as it was, told as of `revision`: what the watch says of an object that is gone.
+    /// Returns the object with another resource version. A watch reports a deleted object with the
+    /// revision of the deletion.
     pub(crate) fn bytes_as_of(&self, revision: u64) -> Bytes {
         self.text.with_version(revision).bytes
     }
 }
 
-/// One change. `now` is what stands there after it, `before` what stood there.
+/// One change of one object: `before` is the version before it, `now` the version after it.
 #[derive(Debug)]
 pub(crate) struct StorageEvent {
     pub(crate) revision: u64,
@@ -96,53 +101,53 @@ pub(crate) struct StorageEvent {
     pub(crate) now: Option<Arc<StoredObject>>,
 }
 
-/// A resource's table, by number. Numbers are never used for another resource.
+/// The index of a resource's table. An index is never reused for another resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct TableIx(u32);
 
-/// Why a write did not happen: the object is not at the version that the writer had read.
+/// The error of a write whose expected version is not the stored one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RevisionConflict;
 
-/// Why something cannot be read: it is older than the history.
+/// The error of a read of a revision that is older than the history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Compacted {
-    /// The oldest revision from which the history is whole.
+    /// The oldest revision from which the history is complete.
     pub(crate) oldest: u64,
 }
 
-/// A part of a table.
+/// One page of a table.
 #[derive(Debug)]
 pub(crate) struct Page {
     pub(crate) objects: Vec<Arc<StoredObject>>,
-    /// Of what revision the page is.
+    /// The revision at which the page was read.
     pub(crate) revision: u64,
-    /// Where the next page begins, and how many objects are left from there.
+    /// The first key of the next page and the number of objects from there.
     pub(crate) rest: Option<(ObjectKey, usize)>,
 }
 
-/// Which part of a table.
+/// The part of a table to read.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PageQuery<'a> {
     pub(crate) namespace: Option<&'a str>,
-    /// Only what this selects, which also counts towards the limit.
+    /// Only objects that match count towards the limit.
     pub(crate) selection: &'a Selection,
-    /// Begin at this key.
+    /// The first key of the page.
     pub(crate) from: Option<&'a ObjectKey>,
-    /// The state at this revision; now, if none is given.
+    /// The revision at which to read. `None`: the current one.
     pub(crate) at_revision: Option<u64>,
-    /// At most so many; all, if none is given.
+    /// The maximum number of objects. `None`: all.
     pub(crate) limit: Option<usize>,
 }
 
-/// What a watcher gets when it asks for what came next.
+/// The changes of a table after a revision.
 #[derive(Debug)]
 pub(crate) enum TableChanges {
-    /// These changes, in order, at least one; they end at this revision.
+    /// At least one change, in order of revision.
     Events(Vec<Arc<StorageEvent>>),
-    /// Nothing yet. The table as of this revision has nothing newer.
+    /// There are no changes up to this revision.
     Nothing { revision: u64 },
-    /// The resource is gone (its definition was deleted).
+    /// The resource no longer exists because its CRD was deleted.
     Closed,
 }
 
@@ -150,7 +155,7 @@ pub(crate) enum TableChanges {
 struct Table {
     objects: BTreeMap<ObjectKey, Arc<StoredObject>>,
     history: VecDeque<Arc<StorageEvent>>,
-    /// The newest revision that has left the history.
+    /// The newest revision that is no longer in the history.
     compacted: u64,
     closed: bool,
     change_notify: Arc<Notify>,
@@ -160,26 +165,28 @@ struct StorageState {
     revision: u64,
     fingerprint: FxHasher,
     tables: Vec<Table>,
-    /// Of which tables the last revisions were, the newest at the end: who follows all tables need not look into each.
+    /// The tables of the last revisions, the newest at the end. Readers that follow all tables need
+    /// not check each table.
     recent_tables: VecDeque<TableIx>,
 }
 
-/// The store.
+/// The objects of all resources.
 pub(crate) struct ObjectStore {
     inner: Mutex<StorageState>,
-    /// Rung after every change of any table.
+    /// Notified after every change of any table.
     change_notify: Arc<Notify>,
-    /// How many changes a table remembers.
+    /// The number of changes that each table's history holds.
     max_history_events: usize,
 }
 
-/// How many changes a watcher is given at once: enough to amortise the lock, few enough to keep buffers small.
+/// The maximum number of changes per batch of a watcher: enough to amortise the lock, few enough to
+/// keep buffers small.
 pub(crate) const MAX_BATCH_EVENTS: usize = 256;
-/// For how many revisions it is known of which table they were.
+/// The number of revisions in [`StorageState::recent_tables`].
 const MAX_RECENT_REVISIONS: usize = 1024;
 
 impl ObjectStore {
-    /// An empty store whose tables remember `history` changes each (at least one).
+    /// Returns an empty store whose tables keep a history of `history` changes each (at least one).
     pub(crate) fn new(history: usize) -> Self {
         Self {
             inner: Mutex::new(StorageState {
@@ -193,7 +200,7 @@ impl ObjectStore {
         }
     }
 
-    /// A copy with the same objects at the same revisions, and no history: what was before is not known there.
+    /// Returns a copy with the same objects and revisions and an empty history.
     pub(crate) fn fork(&self) -> Self {
         let inner = self.lock();
         let tables = inner.tables.iter().map(|table| Table {
@@ -215,7 +222,7 @@ impl ObjectStore {
         }
     }
 
-    /// A new table, empty.
+    /// Adds an empty table.
     pub(crate) fn create_table(&self) -> TableIx {
         let mut inner = self.lock();
         let compacted = inner.revision;
@@ -223,7 +230,7 @@ impl ObjectStore {
         TableIx(inner.tables.len() as u32 - 1)
     }
 
-    /// Ends a table: its watchers are told, and nothing can be written any more.
+    /// Closes a table: its watchers end, and writes to it fail.
     pub(crate) fn close_table(&self, table: TableIx) {
         let mut inner = self.lock();
         let table = &mut inner.tables[table.0 as usize];
@@ -244,7 +251,7 @@ impl ObjectStore {
         self.lock().tables[table.0 as usize].objects.get(key).cloned()
     }
 
-    /// What stood at `key` when the store was at `revision`, or at the earliest revision that is still known.
+    /// Returns the object at `key` at `revision`, or at the oldest revision in the history.
     pub(crate) fn get_at(&self, table: TableIx, key: &ObjectKey, revision: u64) -> Option<Arc<StoredObject>> {
         let inner = self.lock();
         let table = &inner.tables[table.0 as usize];
@@ -252,24 +259,25 @@ impl ObjectStore {
         later.map_or_else(|| table.objects.get(key).cloned(), |event| event.before.clone())
     }
 
-    /// Writes one object, if what stands at `key` is still what the writer has read (`expected`, none for nothing).
+    /// Writes one object if the stored revision is `expected` (`None`: the key must not exist).
     pub(crate) fn put(
         &self,
         table: TableIx,
         key: &ObjectKey,
         expected: Option<u64>,
         object: &Encoded,
-        facets: SelectorAttributes,
+        attributes: SelectorAttributes,
     ) -> Result<Arc<StoredObject>, RevisionConflict> {
-        let facets = Arc::new(facets);
+        let attributes = Arc::new(attributes);
         self.commit(table, key, expected, |revision, _| {
-            Some(Arc::new(StoredObject { text: object.with_version(revision), revision, attributes: facets }))
+            Some(Arc::new(StoredObject { text: object.with_version(revision), revision, attributes }))
         })
         .map(|event| event.now.clone().expect("a put leaves an object"))
     }
 
-    /// Writes what stands at `key` once more with some of its bytes changed, if it is still at `expected`: for writers for whom reading and
-    /// encoding it would be most of the work. `change` leaves alone what selectors ask about. Returns the revision that it is at then.
+    /// Changes some bytes of the object at `key` if its revision is `expected`, and returns the new
+    /// revision. It is for writers that would spend most of their time on decoding and encoding.
+    /// `change` must not alter labels or selectable fields.
     pub(crate) fn update_bytes_in_place(
         &self,
         table: TableIx,
@@ -284,10 +292,11 @@ impl ObjectStore {
         Ok(event.revision)
     }
 
-    /// Takes one object away, if it is still at `expected`. Returns its last state, told as of the deletion.
+    /// Deletes one object if its revision is `expected`. Returns its last state with the revision
+    /// of the deletion.
     pub(crate) fn delete(&self, table: TableIx, key: &ObjectKey, expected: u64) -> Result<Bytes, RevisionConflict> {
         let event = self.commit(table, key, Some(expected), |_, _| None)?;
-        let before = event.before.as_ref().expect("what was deleted stood there before");
+        let before = event.before.as_ref().expect("a deleted object existed before");
         Ok(before.bytes_as_of(event.revision))
     }
 
@@ -296,19 +305,19 @@ impl ObjectStore {
         table: TableIx,
         key: &ObjectKey,
         expected: Option<u64>,
-        make: impl FnOnce(u64, Option<&StoredObject>) -> Option<Arc<StoredObject>>,
+        build: impl FnOnce(u64, Option<&StoredObject>) -> Option<Arc<StoredObject>>,
     ) -> Result<Arc<StorageEvent>, RevisionConflict> {
         let mut inner = self.lock();
         let revision = inner.revision + 1;
-        let place = table;
-        let table = &mut inner.tables[place.0 as usize];
-        let standing = table.objects.get_mut(key);
-        if standing.as_ref().map(|stored| stored.revision) != expected || table.closed {
+        let table_ix = table;
+        let table = &mut inner.tables[table_ix.0 as usize];
+        let current_object = table.objects.get_mut(key);
+        if current_object.as_ref().map(|stored| stored.revision) != expected || table.closed {
             return Err(RevisionConflict);
         }
-        let now = make(revision, standing.as_ref().map(|stored| &***stored));
-        let before = match (standing, &now) {
-            (Some(standing), Some(now)) => Some(std::mem::replace(standing, now.clone())),
+        let now = build(revision, current_object.as_ref().map(|stored| &***stored));
+        let before = match (current_object, &now) {
+            (Some(current_object), Some(now)) => Some(std::mem::replace(current_object, now.clone())),
             (None, Some(now)) => table.objects.insert(key.clone(), now.clone()),
             (_, None) => table.objects.remove(key),
         };
@@ -322,7 +331,7 @@ impl ObjectStore {
         table.change_notify.notify_waiters();
         self.change_notify.notify_waiters();
         inner.revision = revision;
-        inner.recent_tables.push_back(place);
+        inner.recent_tables.push_back(table_ix);
         if inner.recent_tables.len() > MAX_RECENT_REVISIONS {
             inner.recent_tables.pop_front();
         }
@@ -331,58 +340,61 @@ impl ObjectStore {
         Ok(event)
     }
 
-    /// The revision that was `back` writes ago, as far as a table still knows it.
-    pub(crate) fn revision_before(&self, table: TableIx, back: u64) -> u64 {
+    /// Returns the revision `writes_ago` writes before the current one, or the oldest revision in
+    /// the table's history.
+    pub(crate) fn revision_before(&self, table: TableIx, writes_ago: u64) -> u64 {
         let inner = self.lock();
-        inner.revision.saturating_sub(back).max(inner.tables[table.0 as usize].compacted)
+        inner.revision.saturating_sub(writes_ago).max(inner.tables[table.0 as usize].compacted)
     }
 
-    /// A number that stands for everything that was ever written, in order: two runs that agree on it have written the same.
+    /// Returns a hash of all writes in order. Two runs with equal fingerprints have written the
+    /// same.
     pub(crate) fn fingerprint(&self) -> u64 {
         self.lock().fingerprint.finish()
     }
 
-    /// Reads a part of a table as it was at one revision.
-    pub(crate) fn page(&self, table: TableIx, window: PageQuery<'_>) -> Result<Page, Compacted> {
+    /// Reads a part of a table at one revision.
+    pub(crate) fn page(&self, table: TableIx, query: PageQuery<'_>) -> Result<Page, Compacted> {
         let inner = self.lock();
-        let revision = window.at_revision.unwrap_or(inner.revision);
+        let revision = query.at_revision.unwrap_or(inner.revision);
         let table = &inner.tables[table.0 as usize];
         if revision < table.compacted {
             return Err(Compacted { oldest: table.compacted });
         }
-        let prefix = window.namespace.map(|namespace| ObjectKey(smol_str::format_smolstr!("{namespace}/")));
-        let start = match (&prefix, window.from) {
+        let prefix = query.namespace.map(|namespace| ObjectKey(smol_str::format_smolstr!("{namespace}/")));
+        let start = match (&prefix, query.from) {
             (_, Some(from)) => Bound::Included(from),
             (Some(prefix), None) => Bound::Included(prefix),
             (None, None) => Bound::Unbounded,
         };
         let range = table.objects.range::<ObjectKey, _>((start, Bound::Unbounded));
-        let inside = |key: &ObjectKey| window.namespace.is_none_or(|namespace| key.is_in(namespace));
-        let selected = |key: &ObjectKey, stored: &StoredObject| window.selection.matches(key, &stored.attributes);
-        let current = range.take_while(|(key, _)| inside(key)).filter(|(key, stored)| selected(key, stored));
-        let limit = window.limit.unwrap_or(usize::MAX);
+        let is_in_namespace = |key: &ObjectKey| query.namespace.is_none_or(|namespace| key.is_in(namespace));
+        let is_selected = |key: &ObjectKey, stored: &StoredObject| query.selection.matches(key, &stored.attributes);
+        let current =
+            range.take_while(|(key, _)| is_in_namespace(key)).filter(|(key, stored)| is_selected(key, stored));
+        let limit = query.limit.unwrap_or(usize::MAX);
 
-        let undone = table.values_at(revision);
-        if undone.is_empty() {
+        let changed_since = table.values_at(revision);
+        if changed_since.is_empty() {
             let mut current = current.peekable();
             let objects = current.by_ref().take(limit).map(|(_, stored)| stored.clone()).collect();
             let next = current.peek().map(|(key, _)| (*key).clone());
             let rest = next.map(|key| (key, current.count()));
             return Ok(Page { objects, revision, rest });
         }
-        let mut then: BTreeMap<&ObjectKey, &Arc<StoredObject>> = current.collect();
-        for (key, before) in undone {
-            let wanted = inside(key) && window.from.is_none_or(|from| key >= from);
+        let mut past: BTreeMap<&ObjectKey, &Arc<StoredObject>> = current.collect();
+        for (key, before) in changed_since {
+            let is_in_page = is_in_namespace(key) && query.from.is_none_or(|from| key >= from);
             match before {
-                Some(before) if wanted && selected(key, before) => then.insert(key, before),
-                _ => then.remove(key),
+                Some(before) if is_in_page && is_selected(key, before) => past.insert(key, before),
+                _ => past.remove(key),
             };
         }
-        let rest = then.keys().nth(limit).map(|key| ((*key).clone(), then.len() - limit));
-        Ok(Page { objects: then.into_values().take(limit).cloned().collect(), revision, rest })
+        let rest = past.keys().nth(limit).map(|key| ((*key).clone(), past.len() - limit));
+        Ok(Page { objects: past.into_values().take(limit).cloned().collect(), revision, rest })
     }
 
-    /// The changes of a table after `after`, a batch of them.
+    /// Returns one batch of changes of a table after the revision `after`.
     pub(crate) fn changes_after(&self, table: TableIx, after: u64) -> Result<TableChanges, Compacted> {
         let inner = self.lock();
         let table = &inner.tables[table.0 as usize];
@@ -392,7 +404,7 @@ impl ObjectStore {
         if after < table.compacted {
             return Err(Compacted { oldest: table.compacted });
         }
-        // Most of those who ask have missed little: they are answered from the end.
+        // Most watchers have missed few events, so the search starts at the end.
         let missed =
             table.history.iter().rev().take(MAX_BATCH_EVENTS).take_while(|event| event.revision > after).count();
         if missed == 0 {
@@ -406,7 +418,7 @@ impl ObjectStore {
         Ok(TableChanges::Events(table.history.range(start..).take(MAX_BATCH_EVENTS).cloned().collect()))
     }
 
-    /// Which tables have changed after `revision`, in order, and the revision now.
+    /// Returns the tables that have changed after `revision`, in order, and the current revision.
     pub(crate) fn tables_changed_since(&self, revision: u64) -> (Vec<TableIx>, u64) {
         let inner = self.lock();
         if inner.revision <= revision {
@@ -420,20 +432,23 @@ impl ObjectStore {
             changed.dedup();
             changed
         } else {
-            let newer = |table: &Table| table.history.back().map_or(table.compacted, |event| event.revision) > revision;
-            let changed = inner.tables.iter().enumerate().filter(|(_, table)| newer(table));
-            changed.map(|(place, _)| TableIx(place as u32)).collect()
+            let has_newer =
+                |table: &Table| table.history.back().map_or(table.compacted, |event| event.revision) > revision;
+            let changed = inner.tables.iter().enumerate().filter(|(_, table)| has_newer(table));
+            changed.map(|(index, _)| TableIx(index as u32)).collect()
         };
         (changed, inner.revision)
     }
 
-    /// Rung after every change of any table; to be used as [`Storage::bell`] is.
+    /// Returns the notification of changes of any table. Use it like
+    /// [`ObjectStore::table_change_notify`].
     pub(crate) fn any_change_notify(&self) -> Arc<Notify> {
         self.change_notify.clone()
     }
 
-    /// Rung after every change of a table. Whoever waits must register before asking what is new. Waiters are woken in the
-    /// order in which they came, which a simulation relies on.
+    /// Returns the notification of changes of a table. A waiter must register before it reads the
+    /// changes. Waiters wake in the order in which they registered, and simulations rely on that
+    /// order.
     pub(crate) fn table_change_notify(&self, table: TableIx) -> Arc<Notify> {
         self.lock().tables[table.0 as usize].change_notify.clone()
     }
@@ -442,21 +457,21 @@ impl ObjectStore {
         self.lock().tables[table.0 as usize].objects.len()
     }
 
-    /// The lock is only held for the few lines above, none of which can leave the tables half changed; a panic elsewhere in a
-    /// thread that holds it would be one of ours, and the data are still whole.
+    /// Locks the state. A poisoned lock is ignored: no code that holds the lock can leave the
+    /// tables half changed, so the data are still complete.
     fn lock(&self) -> MutexGuard<'_, StorageState> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Table {
-    /// What stood, at `revision`, at each key that has changed since.
+    /// Returns the value at `revision` of each key that has changed since.
     fn values_at(&self, revision: u64) -> BTreeMap<&ObjectKey, Option<&Arc<StoredObject>>> {
-        let mut undone = BTreeMap::new();
+        let mut changed_since = BTreeMap::new();
         for event in self.history.iter().rev().take_while(|event| event.revision > revision) {
-            undone.insert(&event.key, event.before.as_ref());
+            changed_since.insert(&event.key, event.before.as_ref());
         }
-        undone
+        changed_since
     }
 }
 

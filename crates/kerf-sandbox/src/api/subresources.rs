@@ -1,4 +1,5 @@
-//! What a resource has besides its objects: status, scale, eviction, binding, and the reviews that are answered and not kept.
+//! Subresources (status, scale, eviction, binding, finalize, in-place changes of pods) and the
+//! resources that only support create (reviews, bindings).
 
 mod binding;
 mod direct_update;
@@ -17,7 +18,7 @@ use super::{read, write};
 pub(crate) use direct_update::update_directly;
 pub(crate) use scale::selector_text;
 
-/// Answers a request for a subresource.
+/// Handles a request for a subresource.
 pub(crate) fn handle_subresource(call: &Call<'_>) -> ApiResult<Reply> {
     let subresource = call.subresource();
     let known = match subresource {
@@ -26,7 +27,8 @@ pub(crate) fn handle_subresource(call: &Call<'_>) -> ApiResult<Reply> {
         other => call.resource.subresources.iter().any(|name| name == other),
     };
     if !known {
-        // Custom resources have no list of subresources in which to look one up: what is not there is not found.
+        // Kubernetes answers differently for custom resources: they have no list of subresources,
+        // so the object is not found.
         return Err(if call.resource.is_custom() { call.not_found() } else { StatusError::no_such_resource() });
     }
     match (subresource, call.verb) {
@@ -42,7 +44,7 @@ pub(crate) fn handle_subresource(call: &Call<'_>) -> ApiResult<Reply> {
     }
 }
 
-/// Answers the creation of something that is not kept.
+/// Handles a create request for a resource that is not stored.
 pub(crate) fn handle_create_only(call: &Call<'_>) -> ApiResult<Reply> {
     if call.resource.is("", "bindings") {
         let body = call.read_body()?.value;
@@ -52,7 +54,7 @@ pub(crate) fn handle_create_only(call: &Call<'_>) -> ApiResult<Reply> {
     review::review(call)
 }
 
-/// The answer to a call that has done its work and has nothing to show.
+/// Returns the response of a successful call that returns no object.
 fn success() -> Reply {
     Reply::json(
         201,

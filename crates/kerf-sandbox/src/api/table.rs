@@ -1,4 +1,5 @@
-//! Tables: what `kubectl get` shows. The server makes the rows, so that every client shows the same columns.
+//! Tables for `kubectl get`. The server computes the rows, so that every client shows the same
+//! columns.
 
 mod age;
 mod cluster;
@@ -21,7 +22,7 @@ use super::storage::StoredObject;
 pub(crate) use age::{age, human_duration};
 pub(crate) use layout::TableRow;
 
-/// A page of a list.
+/// Returns the table of one page of a list.
 pub(crate) fn of_list(call: &Call<'_>, objects: &[Arc<StoredObject>], metadata: &Value) -> ApiResult<Value> {
     let include = parse_include_object(call)?;
     let rows: Vec<Value> =
@@ -29,7 +30,8 @@ pub(crate) fn of_list(call: &Call<'_>, objects: &[Arc<StoredObject>], metadata: 
     Ok(table(&call.resource, metadata.clone(), rows, true))
 }
 
-/// One object. What is no object of the resource (the status that a deletion returns) is shown as it is.
+/// Returns the table of one object. An object of another kind (the status that a deletion returns)
+/// is returned unchanged.
 pub(crate) fn of_object(call: &Call<'_>, object: &[u8]) -> ApiResult<Value> {
     let parsed: Value = serde_json::from_slice(object).unwrap_or_default();
     if parsed.get("kind").and_then(Value::as_str) != Some(&call.resource.kind) {
@@ -40,7 +42,7 @@ pub(crate) fn of_object(call: &Call<'_>, object: &[u8]) -> ApiResult<Value> {
     Ok(table(&call.resource, json!({"resourceVersion": version}), rows, true))
 }
 
-/// An event of a watch.
+/// Returns the table of one watch event. `columns`: whether to include the column definitions.
 pub(crate) fn of_event(resource: &Resource, object: &[u8], now: Timestamp, columns: bool) -> Value {
     let parsed: Value = serde_json::from_slice(object).unwrap_or_default();
     let version = super::object::text(&parsed, &["metadata", "resourceVersion"]).to_string();
@@ -52,7 +54,7 @@ pub(crate) fn of_event(resource: &Resource, object: &[u8], now: Timestamp, colum
     )
 }
 
-/// How much of the object a row carries.
+/// The part of the object that each row contains.
 #[derive(Clone, Copy)]
 enum IncludeObject {
     None,

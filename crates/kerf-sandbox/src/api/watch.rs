@@ -1,6 +1,6 @@
-//! Watching: a stream of what becomes of a collection. A watcher is a position in the table's history; it keeps nothing of its
-//! own, so ten thousand of them cost little and a slow one costs nothing. One that falls behind the history is told 410 and
-//! lists anew.
+//! Watches: streams of the changes of a collection. A watcher is a position in the table's history
+//! and keeps no events, so ten thousand watchers cost little and a slow one costs nothing. A
+//! watcher that falls behind the history gets 410 and has to list again.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,15 +23,16 @@ use super::status::{ApiResult, StatusError};
 use super::storage::{PageQuery, StorageEvent, StoredObject, TableChanges};
 use super::table;
 
-/// How often a quiet watcher is told how far the world has come.
+/// The interval at which a watcher without events gets a bookmark.
 const BOOKMARK_INTERVAL: Duration = Duration::from_mins(1);
-/// How long a watch lasts at least if the client does not say; the real server takes between one and two of these.
+/// The minimum duration of a watch without `timeoutSeconds`. The real server uses between one and
+/// two times this duration.
 const MIN_WATCH_TIMEOUT: Duration = Duration::from_mins(30);
-/// How many objects of the initial state are told at once.
+/// The number of objects of the initial state per chunk.
 const INITIAL_CHUNK_OBJECTS: usize = 256;
 
-/// `GET ?watch=true`.
-pub(crate) fn watch(call: &Call<'_>, circumstances: InjectedFaults) -> ApiResult<Response<Body>> {
+/// Handles `GET` with `?watch=true`.
+pub(crate) fn watch(call: &Call<'_>, injected_faults: InjectedFaults) -> ApiResult<Response<Body>> {
     let mut selection = selection(call)?;
     if let Some(name) = &call.target.name {
         // A watch of one object is a watch of the collection, selected by name.
@@ -40,9 +41,9 @@ pub(crate) fn watch(call: &Call<'_>, circumstances: InjectedFaults) -> ApiResult
     let start = start(call)?;
     let server = call.server.clone();
     let table = call.resource.table;
-    let (initial, after) = match start {
+    let (initial, last_revision) = match start {
         WatchStart::Initial { .. } => {
-            let window = PageQuery {
+            let query = PageQuery {
                 namespace: call.namespace(),
                 selection: &selection,
                 from: None,
@@ -51,7 +52,7 @@ pub(crate) fn watch(call: &Call<'_>, circumstances: InjectedFaults) -> ApiResult
             };
             let page = server
                 .storage
-                .page(table, window)
+                .page(table, query)
                 .map_err(|_| StatusError::internal("the present is never compacted"))?;
             (page.objects, page.revision)
         }
@@ -59,24 +60,24 @@ pub(crate) fn watch(call: &Call<'_>, circumstances: InjectedFaults) -> ApiResult
         WatchStart::Now => (Vec::new(), server.storage.revision()),
     };
     let seconds = call.query.number("timeoutSeconds")?.filter(|seconds| *seconds > 0);
-    let lasts =
+    let duration =
         seconds.map_or_else(|| server.watch_duration(MIN_WATCH_TIMEOUT), |seconds| Duration::from_secs(seconds as u64));
-    let lasts = circumstances.drop_watch_after.map_or(lasts, |cut| lasts.min(cut));
-    let bell = server.storage.table_change_notify(table);
+    let duration = injected_faults.drop_watch_after.map_or(duration, |max_duration| duration.min(max_duration));
+    let notify = server.storage.table_change_notify(table);
     let now = Instant::now();
     let watcher = Watcher {
         selection,
         namespace: call.target.namespace.clone(),
         form: call.form,
         resource: call.resource.clone(),
-        change_notify: bell,
-        last_revision: after,
+        change_notify: notify,
+        last_revision,
         initial: initial.into_iter(),
         sends_end_bookmark: matches!(start, WatchStart::Initial { sends_end_bookmark: true }),
         bookmark_at: call.query.flag("allowWatchBookmarks").then(|| now + BOOKMARK_INTERVAL),
-        // A duration too long for a timer is as good as a month.
-        ends_at: now.checked_add(lasts).unwrap_or(now + Duration::from_hours(24 * 30)),
-        injected_faults: circumstances,
+        // A duration too long for a timer becomes a month.
+        ends_at: now.checked_add(duration).unwrap_or(now + Duration::from_hours(24 * 30)),
+        injected_faults,
         has_sent_columns: false,
         has_ended: false,
         server,
@@ -90,24 +91,24 @@ pub(crate) fn watch(call: &Call<'_>, circumstances: InjectedFaults) -> ApiResult
 }
 
 enum WatchStart {
-    /// With what is there now, told as if it had just been added, and if wanted a mark where that ends.
+    /// With the current objects as `ADDED` events, and optionally a bookmark after them.
     Initial { sends_end_bookmark: bool },
-    /// With what came after a revision.
+    /// With the changes after a revision.
     After(u64),
-    /// With what comes next.
+    /// With the next change.
     Now,
 }
 
 fn start(call: &Call<'_>) -> ApiResult<WatchStart> {
     let version = call.query.text("resourceVersion");
-    let matching = call.query.text("resourceVersionMatch");
-    let refuse = |error: FieldError| Err(StatusError::invalid("meta.k8s.io", "ListOptions", "", &[error]));
+    let match_rule = call.query.text("resourceVersionMatch");
+    let reject = |error: FieldError| Err(StatusError::invalid("meta.k8s.io", "ListOptions", "", &[error]));
     let revision =
         if version.is_empty() { 0 } else { parse_version(version).map_err(|_| invalid_version_error(version))? };
     if !call.query.has("sendInitialEvents") {
-        if !matching.is_empty() {
+        if !match_rule.is_empty() {
             let detail = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided";
-            return refuse(field::forbidden("resourceVersionMatch", detail));
+            return reject(field::forbidden("resourceVersionMatch", detail));
         }
         return Ok(if revision == 0 {
             WatchStart::Initial { sends_end_bookmark: false }
@@ -115,9 +116,9 @@ fn start(call: &Call<'_>) -> ApiResult<WatchStart> {
             WatchStart::After(revision)
         });
     }
-    if matching != "NotOlderThan" {
+    if match_rule != "NotOlderThan" {
         let detail = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan";
-        return refuse(field::forbidden("resourceVersionMatch", detail));
+        return reject(field::forbidden("resourceVersionMatch", detail));
     }
     let current = call.server.storage.revision();
     if revision > current {
@@ -137,20 +138,20 @@ struct Watcher {
     namespace: Option<String>,
     form: ResponseForm,
     change_notify: Arc<Notify>,
-    /// The last revision that was told, or passed over.
+    /// The last revision that was sent or skipped.
     last_revision: u64,
     initial: std::vec::IntoIter<Arc<StoredObject>>,
     sends_end_bookmark: bool,
     bookmark_at: Option<Instant>,
     ends_at: Instant,
     injected_faults: InjectedFaults,
-    /// Tables have their columns in the first event only.
+    /// Tables contain their columns in the first event only.
     has_sent_columns: bool,
     has_ended: bool,
 }
 
 impl Watcher {
-    /// The next piece of the stream; none at its end.
+    /// Returns the next chunk of the stream, or `None` at its end.
     async fn next(&mut self) -> Option<Bytes> {
         if self.has_ended {
             return None;
@@ -163,10 +164,10 @@ impl Watcher {
             return Some(chunk);
         }
         loop {
-            let bell = self.change_notify.clone();
-            let mut rung = std::pin::pin!(bell.notified());
-            // Registered before we look, so that nothing is missed in between.
-            rung.as_mut().enable();
+            let notify = self.change_notify.clone();
+            let mut notified = std::pin::pin!(notify.notified());
+            // Register before reading the changes, so that no change between is missed.
+            notified.as_mut().enable();
             match self.server.storage.changes_after(self.resource.table, self.last_revision) {
                 Err(compacted) => {
                     self.has_ended = true;
@@ -185,17 +186,17 @@ impl Watcher {
                     }
                 }
                 Ok(TableChanges::Nothing { revision }) => {
-                    // Nothing of ours has happened up to here: a bookmark may say so.
+                    // The table has no events up to this revision, so a bookmark may report it.
                     self.last_revision = revision;
-                    let wake = self.bookmark_at.map_or(self.ends_at, |at| at.min(self.ends_at));
+                    let wake_at = self.bookmark_at.map_or(self.ends_at, |at| at.min(self.ends_at));
                     tokio::select! {
                         biased;
-                        () = rung => {}
-                        () = tokio::time::sleep_until(wake) => {
-                            if wake == self.ends_at {
+                        () = notified => {}
+                        () = tokio::time::sleep_until(wake_at) => {
+                            if wake_at == self.ends_at {
                                 return None;
                             }
-                            self.bookmark_at = Some(wake + BOOKMARK_INTERVAL);
+                            self.bookmark_at = Some(wake_at + BOOKMARK_INTERVAL);
                             return Some(self.bookmark(false));
                         }
                     }
@@ -204,11 +205,11 @@ impl Watcher {
         }
     }
 
-    /// A part of the initial state, and the mark at its end.
+    /// Returns a chunk of the initial state, with the bookmark after the last one.
     fn initial_chunk(&mut self) -> Option<Bytes> {
         let mut chunk = BytesMut::new();
-        let some: Vec<Arc<StoredObject>> = self.initial.by_ref().take(INITIAL_CHUNK_OBJECTS).collect();
-        for stored in &some {
+        let objects: Vec<Arc<StoredObject>> = self.initial.by_ref().take(INITIAL_CHUNK_OBJECTS).collect();
+        for stored in &objects {
             self.write(&mut chunk, "ADDED", stored.bytes().clone());
         }
         if self.initial.len() == 0 && std::mem::take(&mut self.sends_end_bookmark) {
@@ -217,7 +218,7 @@ impl Watcher {
         (!chunk.is_empty()).then(|| chunk.freeze())
     }
 
-    /// What `events` mean to this watcher; none if nothing.
+    /// Returns the events for this watcher, or `None` if it has none.
     fn encode_events(&mut self, events: &[Arc<StorageEvent>]) -> Option<Bytes> {
         let mut chunk = BytesMut::new();
         for event in events {
@@ -229,7 +230,8 @@ impl Watcher {
         (!chunk.is_empty()).then(|| chunk.freeze())
     }
 
-    /// An object that comes to be selected was added, one that no longer is was deleted, whatever the change was.
+    /// Returns the event for this watcher. An object that becomes selected is `ADDED`, one that is
+    /// no longer selected is `DELETED`, whatever the change was.
     fn event_for_watcher(&self, event: &StorageEvent) -> Option<(&'static str, Bytes)> {
         if self.namespace.as_ref().is_some_and(|namespace| !event.key.is_in(namespace)) {
             return None;
@@ -283,8 +285,8 @@ impl Watcher {
     }
 }
 
-fn expired(asked: u64, oldest: u64) -> Bytes {
-    line("ERROR", &StatusError::expired(format!("too old resource version: {asked} ({oldest})")).to_value())
+fn expired(requested: u64, oldest: u64) -> Bytes {
+    line("ERROR", &StatusError::expired(format!("too old resource version: {requested} ({oldest})")).to_value())
 }
 
 fn line(kind: &str, object: &Value) -> Bytes {

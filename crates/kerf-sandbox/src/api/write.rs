@@ -1,12 +1,14 @@
-//! Writing: create, update, patch and apply, and the one way that every object takes before it is stored.
+//! Writing: create, update, patch and apply, and the steps that every object takes before it is
+//! stored.
 //!
 //! ```text
-//! body ── decode ── default ──┬── managed fields ── admission ── prepare ── judge ──┬── store ── consequences
-//!         (strict, warnings)  │   (built-in kinds)                                  │
-//!                             └── admit (prune, default, judge) ── managed fields ──┘   (custom resources)
+//! body ─ decode ─ default ─┬─ managed fields ─ admission ─ prepare ─ validate ─┬─ store
+//!                          │                                  (built-in kinds) │    │
+//!                          └─ admit (prune, default, validate)─ managed fields ┘    └─ after_write
+//!                                                           (custom resources)
 //! ```
-//! Invariant: a write is judged against the very version that it replaces; if that has moved on, the write begins anew or is
-//! refused, never merged blindly.
+//! Invariant: a write is validated against the version that it replaces. If the stored version has
+//! changed since, the write starts again or fails. It is never merged into an unknown version.
 
 mod create;
 mod metadata;

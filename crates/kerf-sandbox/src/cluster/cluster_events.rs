@@ -1,4 +1,5 @@
-//! What a person who watches the cluster wants to hear of: a short line for each thing that matters, as it happens.
+//! Events for a person watching the sandbox: pending pods, running pods, nodes and cost. These
+//! are not Kubernetes Events; [`super::events`] publishes those.
 
 use std::fmt;
 
@@ -12,72 +13,71 @@ use super::objects::{Node, Pod, find_condition};
 use crate::api::object;
 use crate::api::storage::ObjectKey;
 
-/// The label in which providers note what a node costs: dollars an hour with six decimals.
+/// Label in which providers record a node's price: US dollars per hour with six decimals.
 pub(crate) const PRICE_LABEL: &str = "eks-node-viewer/instance-price";
-/// Millionths of a dollar.
 const MICRO_DOLLARS_PER_DOLLAR: u64 = 1_000_000;
 
-/// Something that happened.
+/// A change that a person watching the sandbox should see. `Display` prints one line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ClusterEvent {
-    /// The scheduler found no place for a pod.
+    /// The scheduler found no node for a pod.
     PodPending {
-        /// `namespace/name`.
+        /// The pod's `namespace/name`.
         pod: String,
-        /// The scheduler's reason.
+        /// Message of the pod's condition `PodScheduled`.
         why: String,
     },
-    /// A pod is up.
+    /// A pod reached the phase `Running`.
     PodRunning {
-        /// `namespace/name`.
+        /// The pod's `namespace/name`.
         pod: String,
-        /// Where.
+        /// Name of the pod's node.
         node: String,
     },
-    /// An autoscaler asks for a node.
+    /// An autoscaler created a NodeClaim.
     ClaimCreated {
         /// The NodeClaim's name.
         claim: String,
-        /// The NodePool that it comes from; empty if it has none.
+        /// The NodePool of the claim; empty if its label is missing.
         pool: String,
     },
-    /// A node can take pods.
+    /// A node became ready.
     NodeReady {
-        /// Its name.
+        /// The node's name.
         node: String,
-        /// Its instance type; empty if it has none.
+        /// The node's instance type; empty if its label is missing.
         instance_type: String,
-        /// What all nodes together cost now.
+        /// Cost of all ready nodes, this one included.
         cost: ClusterCost,
     },
-    /// A node no longer answers.
+    /// A node is no longer ready.
     NodeNotReady {
-        /// Its name.
+        /// The node's name.
         node: String,
     },
-    /// A node is gone.
+    /// A node was deleted.
     NodeRemoved {
-        /// Its name.
+        /// The node's name.
         node: String,
-        /// What the others together cost.
+        /// Cost of the remaining ready nodes.
         cost: ClusterCost,
     },
 }
 
-/// What the nodes cost together, by their labels.
+/// Number and total price of nodes, from their price labels.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClusterCost {
-    /// How many nodes there are.
+    /// Number of nodes.
     pub nodes: usize,
-    /// Their price in millionths of a dollar an hour.
+    /// Total price in millionths of a US dollar per hour.
     pub micro_dollars_per_hour: u64,
 }
 
 impl fmt::Display for ClusterCost {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let plural = if self.nodes == 1 { "node" } else { "nodes" };
-        // To the nearest hundredth of a cent.
+        // Round to the nearest hundredth of a cent.
         let price = (self.micro_dollars_per_hour + 50) / 100;
         write!(f, "{} {plural}, ${}.{:04}/h", self.nodes, price / 10_000, price % 10_000)
     }
@@ -97,27 +97,27 @@ impl fmt::Display for ClusterEvent {
                 write!(f, "node {node} ({instance_type}) is ready ({cost})")
             }
             Self::NodeNotReady { node } => write!(f, "node {node} is not ready"),
-            Self::NodeRemoved { node, cost } => write!(f, "node {node} is gone ({cost})"),
+            Self::NodeRemoved { node, cost } => write!(f, "node {node} is removed ({cost})"),
         }
     }
 }
 
-/// Where the news go, and what is needed to tell what is new.
+/// Sends cluster events, and holds the state that is needed to detect them.
 #[derive(Debug, Default)]
 pub(crate) struct ClusterEventSender {
     sender: Option<mpsc::UnboundedSender<ClusterEvent>>,
-    /// The price of each ready node.
+    /// Price of each ready node in millionths of a dollar per hour.
     ready_node_prices: std::collections::BTreeMap<ObjectKey, u64>,
 }
 
 impl ClusterEventSender {
-    pub(crate) fn new(readers: Option<mpsc::UnboundedSender<ClusterEvent>>) -> Self {
-        Self { sender: readers, ready_node_prices: std::collections::BTreeMap::new() }
+    pub(crate) fn new(sender: Option<mpsc::UnboundedSender<ClusterEvent>>) -> Self {
+        Self { sender, ready_node_prices: std::collections::BTreeMap::new() }
     }
 
-    fn send(&mut self, news: ClusterEvent) {
-        // Somebody who no longer listens is not told again.
-        if self.sender.as_ref().is_some_and(|readers| readers.send(news).is_err()) {
+    fn send(&mut self, event: ClusterEvent) {
+        // The receiver was dropped: stop sending.
+        if self.sender.as_ref().is_some_and(|sender| sender.send(event).is_err()) {
             self.sender = None;
         }
     }
@@ -130,7 +130,7 @@ impl ClusterEventSender {
     }
 }
 
-/// Dollars as the label writes them, in millionths; what is no price costs nothing.
+/// Parses a price label into millionths of a dollar. A text that is not a price counts as zero.
 pub(crate) fn parse_micro_dollars(text: &str) -> u64 {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
     let digits: String = fraction.chars().chain("000000".chars()).take(6).collect();
@@ -166,14 +166,14 @@ impl ControlPlane {
         }
         let is_ready = |node: &Node| node.ready().is_some_and(|ready| ready.status == "True");
         let node = key.name().to_string();
-        let was = self.event_sender.ready_node_prices.contains_key(key);
+        let was_ready = self.event_sender.ready_node_prices.contains_key(key);
         match changed.now.as_deref() {
             None => {
                 self.event_sender.ready_node_prices.remove(key);
                 let cost = self.event_sender.total_cost();
                 self.event_sender.send(ClusterEvent::NodeRemoved { node, cost });
             }
-            Some(now) if is_ready(now) && !was => {
+            Some(now) if is_ready(now) && !was_ready => {
                 let labels = &now.metadata.labels;
                 self.event_sender
                     .ready_node_prices
@@ -182,7 +182,7 @@ impl ControlPlane {
                 let cost = self.event_sender.total_cost();
                 self.event_sender.send(ClusterEvent::NodeReady { node, instance_type, cost });
             }
-            Some(now) if !is_ready(now) && was => {
+            Some(now) if !is_ready(now) && was_ready => {
                 self.event_sender.ready_node_prices.remove(key);
                 self.event_sender.send(ClusterEvent::NodeNotReady { node });
             }
@@ -190,7 +190,7 @@ impl ControlPlane {
         }
     }
 
-    /// A custom object has come: NodeClaims are what an autoscaler asks with.
+    /// Sends an event for a new NodeClaim, which is how an autoscaler requests a node.
     pub(super) fn report_custom(&mut self, plural: &str, object: &[u8]) {
         if plural != "nodeclaims" || self.event_sender.sender.is_none() {
             return;
@@ -207,7 +207,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn money_is_read_and_written_exactly() {
+    fn prices_are_parsed_and_printed_exactly() {
         for (label, micro) in [("0.027147", 27_147), ("1.5", 1_500_000), ("12", 12_000_000), ("cheap", 0), ("", 0)] {
             assert_eq!(parse_micro_dollars(label), micro, "{label}");
         }
@@ -217,11 +217,11 @@ mod tests {
     }
 
     #[test]
-    fn news_read_like_sentences() {
-        let news =
+    fn events_are_printed_as_sentences() {
+        let event =
             ClusterEvent::NodeReady { node: "n1".into(), instance_type: "c-4x".into(), cost: ClusterCost::default() };
-        assert_eq!(news.to_string(), "node n1 (c-4x) is ready (0 nodes, $0.0000/h)");
-        let news = ClusterEvent::ClaimCreated { claim: "default-x".into(), pool: "default".into() };
-        assert_eq!(news.to_string(), "claim default-x created for pool default");
+        assert_eq!(event.to_string(), "node n1 (c-4x) is ready (0 nodes, $0.0000/h)");
+        let event = ClusterEvent::ClaimCreated { claim: "default-x".into(), pool: "default".into() };
+        assert_eq!(event.to_string(), "claim default-x created for pool default");
     }
 }

@@ -1,11 +1,18 @@
-//! The control plane: one loop that hears of every change, keeps the world up to date, and does one piece of work after the other.
+//! The control plane: one loop that reads every change, keeps the object cache up to date, and runs
+//! one work item after another.
 //!
 //! ```text
-//! storage ── changes ──► world ──► triggers ──► queue ──► a controller's pass ──► requests ──► storage
+//! storage ── changes ──► ObjectCache ── triggers ──► WorkQueue ──► controller pass
+//!    ▲                                                                   │
+//!    └───────────────────────────── requests ────────────────────────────┘
 //! ```
-//! Everything that a real cluster spreads over processes runs here in one task, because then the order of things is a function of the
-//! seed and nobody acts on a stale cache. A pass is synchronous: it reads the world, writes through the API, and says when it wants to
-//! come back. What always holds: every change that was stored before a pass began is in the world when it runs.
+//!
+//! A real cluster spreads these controllers over processes. Here they run in one task: then the
+//! order of all writes is a function of the seed, and no controller acts on a stale cache. A pass
+//! is synchronous: it reads the cache, writes through the API server, and returns when to run
+//! again.
+//!
+//! Invariant: every change that was stored before a pass began is in the cache when the pass runs.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -38,19 +45,19 @@ use crate::api::selector::Selection;
 use crate::api::storage::{MAX_BATCH_EVENTS, ObjectKey, PageQuery, TableChanges, TableIx};
 use crate::cloud::Cloud;
 
-/// How many pieces of work are done before others in the same thread get their turn.
+/// Number of work items after which the loop yields to other tasks of the thread.
 const MAX_ITEMS_BEFORE_YIELD: usize = 64;
 
-/// What a pass wants next.
+/// Result of a controller pass: when to run it again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RunAgain {
-    /// Nothing until something changes.
+    /// Runs again only after a relevant change.
     WhenChanged,
-    /// To come back after this time, whatever happens.
+    /// Runs again after this time, even if nothing changes.
     After(Duration),
 }
 
-/// The control plane and everything that it works with.
+/// The control plane with its cache, queue and clients.
 pub(crate) struct ControlPlane {
     pub(crate) server: ApiServer,
     pub(crate) clock: Clock,
@@ -58,26 +65,27 @@ pub(crate) struct ControlPlane {
     pub(crate) cache: ObjectCache,
     pub(crate) queue: WorkQueue<WorkItem>,
     pub(crate) kubelets: Kubelets,
-    /// The controllers' and the kubelets' ways to write.
+    /// Client with the user agent `kube-controller-manager`.
     pub(crate) controller_client: ComponentClient,
+    /// Client with the user agent `kubelet`, for all kubelets.
     pub(crate) kubelet_client: ComponentClient,
     pub(crate) event_counts: EventCounts,
     pub(crate) event_sender: ClusterEventSender,
     pub(crate) owner_graph: OwnerGraph,
-    /// Since when pods put up with the taints of their nodes.
+    /// Time since which each pod tolerates the `NoExecute` taints of its node for a limited time.
     pub(crate) tainted_since: BTreeMap<ObjectKey, Instant>,
-    /// When attachments will be there.
+    /// Time at which each VolumeAttachment will be attached.
     pub(crate) attach_done_at: BTreeMap<ObjectKey, Instant>,
     pub(crate) rng: Rng,
     pub(crate) cloud: Cloud,
     followed_tables: BTreeMap<TableIx, FollowedTable>,
     tables: BTreeMap<ControlPlaneKind, TableIx>,
-    /// What was served when we last looked for new tables.
+    /// Registry at the last search for new tables; `None` before the first.
     registry: Option<Arc<Registry>>,
     seen_revision: u64,
 }
 
-/// One table that the plane follows.
+/// A table whose changes the control plane reads.
 struct FollowedTable {
     resource: Arc<Resource>,
     kind: Option<ControlPlaneKind>,
@@ -89,7 +97,7 @@ impl ControlPlane {
         server: ApiServer,
         config: &ClusterConfig,
         cloud: Cloud,
-        reporter: Option<mpsc::UnboundedSender<ClusterEvent>>,
+        sender: Option<mpsc::UnboundedSender<ClusterEvent>>,
     ) -> Self {
         Self {
             clock: server.clock(),
@@ -99,7 +107,7 @@ impl ControlPlane {
             controller_client: ComponentClient::new(server.clone(), "kube-controller-manager"),
             kubelet_client: ComponentClient::new(server.clone(), "kubelet"),
             event_counts: EventCounts::default(),
-            event_sender: ClusterEventSender::new(reporter),
+            event_sender: ClusterEventSender::new(sender),
             owner_graph: OwnerGraph::default(),
             tainted_since: BTreeMap::new(),
             attach_done_at: BTreeMap::new(),
@@ -118,13 +126,13 @@ impl ControlPlane {
         self.clock.now()
     }
 
-    /// Works until it is dropped, or told to stop.
-    pub(crate) async fn run(mut self, mut orders: mpsc::UnboundedReceiver<InstanceCommand>) {
-        let bell = self.server.inner.storage.any_change_notify();
+    /// Runs until the task is aborted or the sender of commands is dropped.
+    pub(crate) async fn run(mut self, mut commands: mpsc::UnboundedReceiver<InstanceCommand>) {
+        let change_notify = self.server.inner.storage.any_change_notify();
         loop {
-            let mut rung = std::pin::pin!(bell.notified());
-            // Registered before we look, so that nothing is missed in between.
-            rung.as_mut().enable();
+            let mut notified = std::pin::pin!(change_notify.notified());
+            // Register before reading changes, so that a change in between is not missed.
+            notified.as_mut().enable();
             for _ in 0..MAX_ITEMS_BEFORE_YIELD {
                 self.catch_up();
                 let Some(work) = self.queue.next(Instant::now()) else { break };
@@ -138,17 +146,17 @@ impl ControlPlane {
             let due = self.queue.next_due();
             tokio::select! {
                 biased;
-                order = orders.recv() => match order {
-                    Some(order) => self.apply_instance_command(order),
+                command = commands.recv() => match command {
+                    Some(command) => self.apply_instance_command(command),
                     None => return,
                 },
-                () = rung => {}
+                () = notified => {}
                 () = tokio::time::sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => {}
             }
         }
     }
 
-    /// Does one piece of work, and notes when it is to be done again.
+    /// Runs one work item, and enqueues it again if the result demands that or if it failed.
     fn do_work(&mut self, work: WorkItem) {
         let outcome = match &work {
             WorkItem::Namespace(key) => namespace::sync(self, key),
@@ -172,18 +180,18 @@ impl ControlPlane {
         };
         match outcome {
             Ok(RunAgain::WhenChanged) => self.queue.forget_failures(&work),
-            Ok(RunAgain::After(pause)) => {
+            Ok(RunAgain::After(delay)) => {
                 self.queue.forget_failures(&work);
-                self.queue.add_at(work, Instant::now() + pause);
+                self.queue.add_at(work, Instant::now() + delay);
             }
-            Err(refusal) => {
-                tracing::debug!(?work, refusal = refusal.message(), "a pass failed and will be tried again");
+            Err(error) => {
+                tracing::debug!(?work, refusal = error.message(), "a pass failed and will be tried again");
                 self.queue.add_after_failure(work, Instant::now());
             }
         }
     }
 
-    /// Brings the world up to the last write.
+    /// Applies all changes up to the last write to the cache.
     fn catch_up(&mut self) {
         loop {
             let (changed, revision) = self.server.inner.storage.tables_changed_since(self.seen_revision);
@@ -191,23 +199,24 @@ impl ControlPlane {
                 return;
             }
             self.follow_new_tables();
-            let (mut events, mut more) = (Vec::new(), false);
+            let (mut events, mut has_more) = (Vec::new(), false);
             for table in changed {
-                let Some(feed) = self.followed_tables.get_mut(&table) else { continue };
-                match self.server.inner.storage.changes_after(table, feed.last_revision) {
-                    Ok(TableChanges::Events(some)) => {
-                        more |= some.len() >= MAX_BATCH_EVENTS;
-                        feed.last_revision = some.last().map_or(feed.last_revision, |event| event.revision);
-                        events.extend(some.into_iter().map(|event| (table, event)));
+                let Some(followed) = self.followed_tables.get_mut(&table) else { continue };
+                match self.server.inner.storage.changes_after(table, followed.last_revision) {
+                    Ok(TableChanges::Events(batch)) => {
+                        has_more |= batch.len() >= MAX_BATCH_EVENTS;
+                        followed.last_revision = batch.last().map_or(followed.last_revision, |event| event.revision);
+                        events.extend(batch.into_iter().map(|event| (table, event)));
                     }
                     Ok(TableChanges::Nothing { .. } | TableChanges::Closed) => {}
                     Err(_) => self.relist_table(table),
                 }
             }
-            if !more {
+            if !has_more {
                 self.seen_revision = revision;
             }
-            // Tables are told in batches, so one may be ahead of another; within a batch the order is that of the writes.
+            // Each table returns its changes in batches, so one table may be ahead of another.
+            // Within a batch, events are applied in the order of the writes.
             events.sort_by_key(|(_, event)| event.revision);
             for (table, event) in events {
                 let now = event.now.as_ref().map(|stored| stored.bytes().clone());
@@ -217,7 +226,7 @@ impl ControlPlane {
         }
     }
 
-    /// Follows tables that have come since we last looked, and forgets those that are gone.
+    /// Starts to follow tables that were added to the registry, and drops tables that were removed.
     fn follow_new_tables(&mut self) {
         let registry = self.server.inner.registry();
         if self.registry.as_ref().is_some_and(|known| Arc::ptr_eq(known, &registry)) {
@@ -244,44 +253,44 @@ impl ControlPlane {
         }
     }
 
-    /// Reads a whole table: at the start, and if we were left behind.
+    /// Reads a whole table: at the start, and after its history was compacted.
     fn relist_table(&mut self, table: TableIx) {
         let everything = Selection::default();
-        let window = PageQuery { namespace: None, selection: &everything, from: None, at_revision: None, limit: None };
-        let Ok(page) = self.server.inner.storage.page(table, window) else { return };
-        let mut gone: Vec<ObjectKey> = match self.followed_tables.get_mut(&table) {
-            Some(feed) => {
-                feed.last_revision = page.revision;
-                feed.kind.map(|kind| self.cache.keys(kind)).unwrap_or_default()
+        let query = PageQuery { namespace: None, selection: &everything, from: None, at_revision: None, limit: None };
+        let Ok(page) = self.server.inner.storage.page(table, query) else { return };
+        let mut removed: Vec<ObjectKey> = match self.followed_tables.get_mut(&table) {
+            Some(followed) => {
+                followed.last_revision = page.revision;
+                followed.kind.map(|kind| self.cache.keys(kind)).unwrap_or_default()
             }
             None => return,
         };
         for stored in page.objects {
             let Some(object) = decode::<AnyObject>(stored.bytes()) else { continue };
             let key = object.metadata.key();
-            gone.retain(|old| *old != key);
+            removed.retain(|removed_key| *removed_key != key);
             self.apply_change(table, &key, None, Some(stored.bytes().clone()));
         }
-        for key in gone {
+        for key in removed {
             self.apply_change(table, &key, None, None);
         }
     }
 
-    /// The table of a kind.
+    /// Returns the table that stores a kind, or `None` if the registry does not have the kind yet.
     pub(crate) fn table(&self, kind: ControlPlaneKind) -> Option<TableIx> {
         self.tables.get(&kind).copied()
     }
 
-    /// The resource whose objects a table holds.
+    /// Returns the resource whose objects a table stores, or `None` for an unknown table.
     pub(crate) fn resource(&self, table: TableIx) -> Option<Arc<Resource>> {
-        self.followed_tables.get(&table).map(|feed| feed.resource.clone())
+        self.followed_tables.get(&table).map(|followed| followed.resource.clone())
     }
 
-    /// Takes one change into the world, and notes what is to be done about it.
+    /// Applies one change to the cache, and enqueues the work that follows from it.
     fn apply_change(&mut self, table: TableIx, key: &ObjectKey, before: Option<Bytes>, now: Option<Bytes>) {
-        let Some(feed) = self.followed_tables.get(&table) else { return };
-        let (kind, resource) = (feed.kind, feed.resource.clone());
-        // Events own nothing and are owned by nobody; a lease that is renewed has the owner that it had.
+        let Some(followed) = self.followed_tables.get(&table) else { return };
+        let (kind, resource) = (followed.kind, followed.resource.clone());
+        // Events have no owners and no dependents. Renewing a Lease does not change its owners.
         let is_renewal = kind == Some(ControlPlaneKind::Lease) && before.is_some() && now.is_some();
         if kind == Some(ControlPlaneKind::Event) || is_renewal {
             return;
@@ -289,76 +298,76 @@ impl ControlPlane {
         if let (true, None, Some(now)) = (resource.is_custom(), &before, &now) {
             self.report_custom(&resource.plural, now);
         }
-        let world = &mut self.cache;
+        let cache = &mut self.cache;
         let (old, new) = match kind {
             Some(ControlPlaneKind::Pod) => {
-                let changed = world.put_pod(key, decode_optional(now));
+                let changed = cache.put_pod(key, decode_optional(now));
                 self.report_pod(&changed);
                 self.pod_changed(key, &changed);
                 changed.metas()
             }
             Some(ControlPlaneKind::Node) => {
-                let changed = put_object(&mut world.nodes, key, decode_optional(now));
+                let changed = put_object(&mut cache.nodes, key, decode_optional(now));
                 self.report_node(key, &changed);
                 self.node_changed(key, &changed);
                 changed.metas()
             }
             Some(ControlPlaneKind::Deployment) => {
-                let changed = put_object(&mut world.deployments, key, decode_optional(now));
+                let changed = put_object(&mut cache.deployments, key, decode_optional(now));
                 self.workload_changed(key, &changed, WorkItem::Deployment);
                 changed.metas()
             }
             Some(ControlPlaneKind::ReplicaSet) => {
-                let changed = put_object(&mut world.replica_sets, key, decode_optional(now));
+                let changed = put_object(&mut cache.replica_sets, key, decode_optional(now));
                 self.workload_changed(key, &changed, WorkItem::ReplicaSet);
                 changed.metas()
             }
             Some(ControlPlaneKind::StatefulSet) => {
-                let changed = put_object(&mut world.stateful_sets, key, decode_optional(now));
+                let changed = put_object(&mut cache.stateful_sets, key, decode_optional(now));
                 self.workload_changed(key, &changed, WorkItem::StatefulSet);
                 changed.metas()
             }
             Some(ControlPlaneKind::DaemonSet) => {
-                let changed = put_object(&mut world.daemon_sets, key, decode_optional(now));
+                let changed = put_object(&mut cache.daemon_sets, key, decode_optional(now));
                 self.workload_changed(key, &changed, WorkItem::DaemonSet);
                 changed.metas()
             }
             Some(ControlPlaneKind::ControllerRevision) => {
-                let changed = put_object(&mut world.controller_revisions, key, decode_optional(now));
+                let changed = put_object(&mut cache.controller_revisions, key, decode_optional(now));
                 self.enqueue_owners(&changed);
                 changed.metas()
             }
             Some(ControlPlaneKind::Job) => {
-                let changed = put_object(&mut world.jobs, key, decode_optional(now));
+                let changed = put_object(&mut cache.jobs, key, decode_optional(now));
                 self.queue.add(WorkItem::Job(key.clone()));
                 self.enqueue_owners(&changed);
                 changed.metas()
             }
             Some(ControlPlaneKind::CronJob) => {
-                let changed = put_object(&mut world.cron_jobs, key, decode_optional(now));
+                let changed = put_object(&mut cache.cron_jobs, key, decode_optional(now));
                 self.queue.add(WorkItem::CronJob(key.clone()));
                 changed.metas()
             }
             Some(ControlPlaneKind::PodDisruptionBudget) => {
-                let changed = put_object(&mut world.pod_disruption_budgets, key, decode_optional(now));
+                let changed = put_object(&mut cache.pod_disruption_budgets, key, decode_optional(now));
                 self.queue.add(WorkItem::Budget(key.clone()));
                 changed.metas()
             }
             Some(ControlPlaneKind::Namespace) => {
-                let changed = put_object(&mut world.namespaces, key, decode_optional(now));
+                let changed = put_object(&mut cache.namespaces, key, decode_optional(now));
                 self.queue.add(WorkItem::Namespace(key.clone()));
                 changed.metas()
             }
             Some(ControlPlaneKind::PersistentVolumeClaim) => {
-                let changed = put_object(&mut world.volume_claims, key, decode_optional(now));
+                let changed = put_object(&mut cache.volume_claims, key, decode_optional(now));
                 self.volume_claim_changed(key);
                 changed.metas()
             }
             Some(ControlPlaneKind::PersistentVolume) => {
-                put_object(&mut world.volumes, key, decode_optional(now)).metas()
+                put_object(&mut cache.volumes, key, decode_optional(now)).metas()
             }
             Some(ControlPlaneKind::VolumeAttachment) => {
-                let changed = world.put_attachment(key, decode_optional(now));
+                let changed = cache.put_attachment(key, decode_optional(now));
                 self.attachment_changed(key, &changed);
                 changed.metas()
             }
@@ -371,20 +380,19 @@ impl ControlPlane {
             )
             | None => (decode_meta(before), decode_meta(now)),
         };
-        let gone = old.is_some() && new.is_none();
+        let is_deleted = old.is_some() && new.is_none();
         self.ownership_changed(ObjectRef { table, key: key.clone() }, old.as_ref(), new.as_ref());
-        if gone && !key.namespace().is_empty() {
+        if is_deleted && !key.namespace().is_empty() {
             self.enqueue_terminating_namespace(key.namespace());
         }
     }
 }
 
-/// The metadata of any object.
 fn decode_meta(bytes: Option<Bytes>) -> Option<Meta> {
     decode_optional::<AnyObject>(bytes).map(|object| object.metadata)
 }
 
-/// Decodes what is stored; nothing if nothing is, or if it cannot be read.
+/// Decodes a stored object. Returns `None` if there is none or if it cannot be decoded.
 fn decode_optional<T: DeserializeOwned>(bytes: Option<Bytes>) -> Option<T> {
     bytes.and_then(|bytes| decode(&bytes))
 }

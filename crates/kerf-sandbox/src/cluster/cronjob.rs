@@ -1,4 +1,4 @@
-//! CronJobs: a Job whenever the schedule says so.
+//! The CronJob controller: creates a Job at each scheduled time.
 
 use std::sync::Arc;
 
@@ -11,16 +11,16 @@ use super::control_plane::{ControlPlane, RunAgain};
 use super::events::{EventComponent, EventType};
 use super::kind::ControlPlaneKind;
 use super::objects::{CronJob, Job};
-use super::pods::{controller_reference, ignore_gone};
+use super::pods::{controller_reference, ignore_not_found_or_conflict};
 use crate::api::object::{self, rfc3339_seconds};
 use crate::api::status::ApiResult;
 use crate::api::storage::ObjectKey;
 
 const EVENT_COMPONENT: EventComponent = EventComponent::Controller("cronjob-controller");
-/// After so many missed times nobody tries to catch up.
+/// Number of missed times that one pass considers at most.
 const MAX_MISSED_RUNS: usize = 100;
 
-/// Starts what is due, and forgets old Jobs.
+/// Creates the Job that is due, and deletes old Jobs.
 pub(crate) fn sync(plane: &mut ControlPlane, key: &ObjectKey) -> ApiResult<RunAgain> {
     let Some(cron) = plane.cache.cron_jobs.get(key) else { return Ok(RunAgain::WhenChanged) };
     if cron.metadata.is_deleting() {
@@ -29,16 +29,17 @@ pub(crate) fn sync(plane: &mut ControlPlane, key: &ObjectKey) -> ApiResult<RunAg
     let mut jobs = plane.cache.jobs.managed_by(&cron.metadata.uid);
     jobs.sort_by_key(|job| (job.metadata.creation_timestamp, job.metadata.name.clone()));
     delete_old_jobs(plane, &cron, &jobs)?;
-    let (started, again) =
+    let (started, run_again) =
         if cron.spec.suspend { (None, RunAgain::WhenChanged) } else { start_due_job(plane, &cron, &jobs)? };
     write_status(plane, key, &cron, &jobs, started)?;
-    Ok(again)
+    Ok(run_again)
 }
 
-/// The schedule, if it can be kept: times are UTC.
+/// Returns the schedule in UTC. Publishes a warning and returns `None` if the time zone or the
+/// schedule is not supported.
 fn schedule(plane: &mut ControlPlane, cron: &CronJob) -> Option<Schedule> {
     if !["", "UTC", "Etc/UTC", "Zulu"].contains(&cron.spec.time_zone.as_str()) {
-        let message = format!("invalid timeZone: {:?}: the sandbox knows UTC alone", cron.spec.time_zone);
+        let message = format!("invalid timeZone: {:?}: the sandbox supports only UTC", cron.spec.time_zone);
         plane.publish_event(
             EVENT_COMPONENT,
             (ControlPlaneKind::CronJob, &cron.metadata),
@@ -64,7 +65,8 @@ fn schedule(plane: &mut ControlPlane, cron: &CronJob) -> Option<Schedule> {
     }
 }
 
-/// Starts the Job of the latest time that has come, if there is one. Returns when it was due and when the next is.
+/// Creates the Job of the latest scheduled time that has passed. Returns that time, if a Job was
+/// created, and when to run again.
 fn start_due_job(
     plane: &mut ControlPlane,
     cron: &CronJob,
@@ -77,8 +79,8 @@ fn start_due_job(
         let earliest = now.checked_sub(jiff::SignedDuration::from_secs(limit)).unwrap_or(since);
         since = since.max(earliest);
     }
-    let hits = std::iter::successors(schedule.next_after(since), |hit| schedule.next_after(*hit));
-    let due = hits.take_while(|hit| *hit <= now).take(MAX_MISSED_RUNS).last();
+    let times = std::iter::successors(schedule.next_after(since), |time| schedule.next_after(*time));
+    let due = times.take_while(|time| *time <= now).take(MAX_MISSED_RUNS).last();
     let next = schedule
         .next_after(now)
         .map_or(RunAgain::WhenChanged, |next| RunAgain::After(next.duration_since(now).unsigned_abs()));
@@ -110,7 +112,7 @@ fn start_due_job(
 }
 
 fn create(plane: &mut ControlPlane, cron: &CronJob, due: Timestamp) -> ApiResult<()> {
-    // The name follows from the time, so that no time is served twice.
+    // The name depends on the scheduled time, so that a time cannot get two Jobs.
     let name = format!("{}-{}", cron.metadata.name, due.as_second() / 60);
     let mut job = json!({
         "metadata": {"name": name, "ownerReferences": [controller_reference(ControlPlaneKind::CronJob, &cron.metadata)]},
@@ -135,22 +137,24 @@ fn create(plane: &mut ControlPlane, cron: &CronJob, due: Timestamp) -> ApiResult
             );
             Ok(())
         }
-        Err(refusal) if refusal.code() == 409 => Ok(()),
-        Err(refusal) => Err(refusal),
+        Err(error) if error.code() == 409 => Ok(()),
+        Err(error) => Err(error),
     }
 }
 
-/// Deletes the oldest Jobs that have ended, down to the limits.
+/// Deletes the oldest finished Jobs beyond the history limits.
 fn delete_old_jobs(plane: &ControlPlane, cron: &CronJob, jobs: &[Arc<Job>]) -> ApiResult<()> {
     for (kind, limit) in
         [("Complete", cron.spec.successful_jobs_history_limit), ("Failed", cron.spec.failed_jobs_history_limit)]
     {
         let Some(limit) = limit.and_then(|limit| usize::try_from(limit).ok()) else { continue };
-        let ended: Vec<&Arc<Job>> = jobs
+        let finished: Vec<&Arc<Job>> = jobs
             .iter()
-            .filter(|job| job.finish_condition().is_some_and(|(how, _)| how == kind) && !job.metadata.is_deleting())
+            .filter(|job| {
+                job.finish_condition().is_some_and(|(condition, _)| condition == kind) && !job.metadata.is_deleting()
+            })
             .collect();
-        for job in ended.iter().take(ended.len().saturating_sub(limit)) {
+        for job in finished.iter().take(finished.len().saturating_sub(limit)) {
             let path = ControlPlaneKind::Job.path(&job.metadata.key());
             plane.controller_client.delete_with_propagation(&path, &job.metadata.uid, Propagation::Background)?;
         }
@@ -178,10 +182,10 @@ fn write_status(
     let names = |active: &[Value]| active.iter().map(|job| job["name"].clone()).collect::<Vec<_>>();
     let succeeded =
         jobs.iter().filter_map(|job| job.status.completion_time).max().max(cron.status.last_successful_time);
-    let same = names(&active) == names(&cron.status.active)
+    let is_unchanged = names(&active) == names(&cron.status.active)
         && started.is_none()
         && succeeded == cron.status.last_successful_time;
-    if same {
+    if is_unchanged {
         return Ok(());
     }
     let mut status = json!({"active": if active.is_empty() { Value::Null } else { active.into() }});
@@ -191,5 +195,5 @@ fn write_status(
     if let Some(at) = succeeded {
         status["lastSuccessfulTime"] = rfc3339_seconds(at).into();
     }
-    ignore_gone(plane.controller_client.merge_patch_status(ControlPlaneKind::CronJob, key, &status))
+    ignore_not_found_or_conflict(plane.controller_client.merge_patch_status(ControlPlaneKind::CronJob, key, &status))
 }

@@ -1,4 +1,4 @@
-//! DaemonSets: one pod on every node that it may run on.
+//! The DaemonSet controller: one pod on each node that the template allows.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use super::control_plane::{ControlPlane, RunAgain};
 use super::events::{EventComponent, EventType};
 use super::kind::ControlPlaneKind;
 use super::objects::{AnyObject, Node, Pod, Workload, resolve_int_or_percent};
-use super::pods::{count_ready, from_template, ignore_gone};
+use super::pods::{count_ready, from_template, ignore_not_found_or_conflict};
 use super::replicaset::status_differs;
 use super::revisions::{self, REVISION_HASH};
 use crate::api::object;
@@ -21,7 +21,7 @@ use crate::api::status::ApiResult;
 use crate::api::storage::ObjectKey;
 
 const EVENT_COMPONENT: EventComponent = EventComponent::Controller("daemonset-controller");
-/// What every daemon puts up with: the taints by which a node says that it is unwell.
+/// Tolerations of every DaemonSet pod: taints that report an unhealthy or cordoned node.
 const DAEMON_TOLERATIONS: [(&str, &str); 6] = [
     ("node.kubernetes.io/not-ready", "NoExecute"),
     ("node.kubernetes.io/unreachable", "NoExecute"),
@@ -31,18 +31,18 @@ const DAEMON_TOLERATIONS: [(&str, &str); 6] = [
     ("node.kubernetes.io/unschedulable", "NoSchedule"),
 ];
 
-/// What a DaemonSet has to do with a node.
+/// How a DaemonSet relates to a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum DaemonFit {
-    /// A pod of it belongs there.
+    /// The node should have a pod.
     ShouldRun,
-    /// One that is there may stay, a new one would not be made.
+    /// An existing pod may stay, but no pod is created.
     MayStay,
-    /// It has no business there.
+    /// An existing pod is deleted.
     MustNotRun,
 }
 
-/// Makes and deletes pods until every node has what it should.
+/// Creates and deletes pods until each eligible node has one, and rolls out a new template.
 pub(crate) fn sync(plane: &mut ControlPlane, key: &ObjectKey) -> ApiResult<RunAgain> {
     let Some(set) = plane.cache.daemon_sets.get(key) else { return Ok(RunAgain::WhenChanged) };
     let pods = plane.claim_pods(ControlPlaneKind::DaemonSet, &set.metadata, set.selector().as_ref())?;
@@ -51,22 +51,27 @@ pub(crate) fn sync(plane: &mut ControlPlane, key: &ObjectKey) -> ApiResult<RunAg
     }
     let revision = revisions::ensure_current(plane, ControlPlaneKind::DaemonSet, &set)?;
     let template = template(&set, &revision);
-    let model = template_as_pod(&template);
+    let template_pod = template_as_pod(&template);
     let mut by_node: BTreeMap<SmolStr, Vec<Arc<Pod>>> = BTreeMap::new();
     for pod in &pods {
         by_node.entry(target_node(pod)).or_default().push(pod.clone());
     }
-    let nodes: Vec<(SmolStr, DaemonFit)> =
-        plane.cache.nodes.iter().map(|(_, node)| (node.metadata.name.clone(), daemon_fit(&model, node))).collect();
+    let nodes: Vec<(SmolStr, DaemonFit)> = plane
+        .cache
+        .nodes
+        .iter()
+        .map(|(_, node)| (node.metadata.name.clone(), daemon_fit(&template_pod, node)))
+        .collect();
     for (node, fit) in &nodes {
-        let there = by_node.get(node).map_or(&[][..], Vec::as_slice);
-        manage_node_pods(plane, &set, &template, node, *fit, there)?;
+        let node_pods = by_node.get(node).map_or(&[][..], Vec::as_slice);
+        manage_node_pods(plane, &set, &template, node, *fit, node_pods)?;
     }
-    // Pods whose node is gone are left to whoever collects those; pods that wait for a node that is gone never get one.
-    for (node, there) in &by_node {
+    // Pod garbage collection deletes the pods whose node was deleted. Unbound pods for such a node
+    // could never be scheduled.
+    for (node, node_pods) in &by_node {
         if plane.cache.nodes.get(&ObjectKey::new(None, node)).is_none() {
-            for pod in there.iter().filter(|pod| pod.spec.node_name.is_empty() && pod.is_active()) {
-                ignore_gone(plane.controller_client.delete(
+            for pod in node_pods.iter().filter(|pod| pod.spec.node_name.is_empty() && pod.is_active()) {
+                ignore_not_found_or_conflict(plane.controller_client.delete(
                     ControlPlaneKind::Pod,
                     &pod.metadata.key(),
                     &pod.metadata.uid,
@@ -82,7 +87,8 @@ pub(crate) fn sync(plane: &mut ControlPlane, key: &ObjectKey) -> ApiResult<RunAg
     write_status(plane, key, &set, &revision, &nodes, &by_node)
 }
 
-/// The template with what every daemon tolerates.
+/// Returns the pod template with the labels of the revision and the tolerations of every DaemonSet
+/// pod.
 fn template(set: &Workload, revision: &str) -> Value {
     let mut template = set.spec.template.clone();
     let hash = revision.rsplit('-').next().unwrap_or_default();
@@ -100,16 +106,16 @@ fn template(set: &Workload, revision: &str) -> Value {
     template
 }
 
-/// The template as a pod that can be asked where it may run.
+/// Returns the template as a pod that the referee's predicates accept.
 fn template_as_pod(template: &Value) -> core::Pod {
     let spec = template.get("spec").cloned().and_then(|spec| serde_json::from_value(spec).ok());
     core::Pod { spec, ..core::Pod::default() }
 }
 
-fn daemon_fit(model: &core::Pod, node: &Node) -> DaemonFit {
+fn daemon_fit(template_pod: &core::Pod, node: &Node) -> DaemonFit {
     let labels =
         node.metadata.labels.as_slice().iter().map(|(key, value)| (key.to_string(), value.to_string())).collect();
-    if !node_affinity_matches(model, &node.metadata.name, &labels) {
+    if !node_affinity_matches(template_pod, &node.metadata.name, &labels) {
         return DaemonFit::MustNotRun;
     }
     let mut fit = DaemonFit::ShouldRun;
@@ -120,7 +126,7 @@ fn daemon_fit(model: &core::Pod, node: &Node) -> DaemonFit {
             effect: taint.effect.to_string(),
             time_added: None,
         };
-        if prevents_scheduling(&taint) && !tolerates(model, &taint) {
+        if prevents_scheduling(&taint) && !tolerates(template_pod, &taint) {
             if taint.effect == "NoExecute" {
                 return DaemonFit::MustNotRun;
             }
@@ -130,22 +136,22 @@ fn daemon_fit(model: &core::Pod, node: &Node) -> DaemonFit {
     fit
 }
 
-/// The node that a pod was made for.
+/// Returns the node that a pod was created for.
 fn target_node(pod: &Pod) -> SmolStr {
     if pod.spec.node_name.is_empty() { pod.spec.affinity.required_node_name() } else { pod.spec.node_name.clone() }
 }
 
-/// Sees that a node has the pod that it should have, and no second one.
+/// Creates the node's pod if it is missing, and deletes failed and surplus pods.
 fn manage_node_pods(
     plane: &mut ControlPlane,
     set: &Workload,
     template: &Value,
     node: &SmolStr,
     fit: DaemonFit,
-    there: &[Arc<Pod>],
+    node_pods: &[Arc<Pod>],
 ) -> ApiResult<()> {
-    let mut active: Vec<&Arc<Pod>> = there.iter().filter(|pod| pod.is_active()).collect();
-    for pod in there.iter().filter(|pod| pod.status.phase == "Failed" && !pod.metadata.is_deleting()) {
+    let mut active: Vec<&Arc<Pod>> = node_pods.iter().filter(|pod| pod.is_active()).collect();
+    for pod in node_pods.iter().filter(|pod| pod.status.phase == "Failed" && !pod.metadata.is_deleting()) {
         let message = format!(
             "Found failed daemon pod {}/{} on node {node}, will try to kill it",
             pod.metadata.namespace, pod.metadata.name
@@ -160,9 +166,9 @@ fn manage_node_pods(
         plane.controller_client.delete(ControlPlaneKind::Pod, &pod.metadata.key(), &pod.metadata.uid)?;
     }
     match fit {
-        DaemonFit::ShouldRun if there.is_empty() => create(plane, set, template, node),
+        DaemonFit::ShouldRun if node_pods.is_empty() => create(plane, set, template, node),
         DaemonFit::ShouldRun | DaemonFit::MayStay => {
-            // The oldest stays.
+            // The oldest pod stays.
             active.sort_by_key(|pod| (pod.metadata.creation_timestamp, pod.metadata.name.clone()));
             for pod in active.into_iter().skip(1) {
                 plane.controller_client.delete(ControlPlaneKind::Pod, &pod.metadata.key(), &pod.metadata.uid)?;
@@ -191,7 +197,8 @@ fn create(plane: &mut ControlPlane, set: &Workload, template: &Value, node: &str
     let on_node =
         json!({"nodeSelectorTerms": [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}]});
     let affinity = object::ensure_object(&mut pod, &["spec", "affinity", "nodeAffinity"]);
-    // Terms of its own were judged already; each is bound to this node as well.
+    // The template's own terms have already been evaluated. Each of them is restricted to this node
+    // as well.
     let required = affinity.entry("requiredDuringSchedulingIgnoredDuringExecution").or_insert(Value::Null);
     match required.get_mut("nodeSelectorTerms").and_then(Value::as_array_mut).filter(|terms| !terms.is_empty()) {
         Some(terms) => {
@@ -218,7 +225,8 @@ fn revision_name(set: &Workload, pod: &Pod) -> String {
     format!("{}-{}", set.metadata.name, pod.metadata.labels.get(REVISION_HASH).unwrap_or_default())
 }
 
-/// Deletes pods of old revisions, as many at once as may be unavailable.
+/// Deletes pods of old revisions, as long as no more than `maxUnavailable` nodes lack an available
+/// pod.
 fn rolling_update(
     plane: &ControlPlane,
     set: &Workload,
@@ -226,23 +234,26 @@ fn rolling_update(
     nodes: &[(SmolStr, DaemonFit)],
     by_node: &BTreeMap<SmolStr, Vec<Arc<Pod>>>,
 ) -> ApiResult<()> {
-    let wanted = nodes.iter().filter(|(_, fit)| *fit == DaemonFit::ShouldRun).count() as i64;
-    let most = resolve_int_or_percent(&set.spec.update_strategy.rolling_update.max_unavailable, wanted, true).max(1);
+    let desired = nodes.iter().filter(|(_, fit)| *fit == DaemonFit::ShouldRun).count() as i64;
+    let max_unavailable =
+        resolve_int_or_percent(&set.spec.update_strategy.rolling_update.max_unavailable, desired, true).max(1);
     let (mut unavailable, mut old) = (0, Vec::new());
     for (node, _) in nodes.iter().filter(|(_, fit)| *fit == DaemonFit::ShouldRun) {
-        let there: Vec<Arc<Pod>> =
+        let node_pods: Vec<Arc<Pod>> =
             by_node.get(node).into_iter().flatten().filter(|pod| pod.is_active()).cloned().collect();
-        let (_, available, _) = count_ready(&there, set.spec.min_ready_seconds, plane.now());
+        let (_, available, _) = count_ready(&node_pods, set.spec.min_ready_seconds, plane.now());
         if available == 0 {
             unavailable += 1;
         }
-        old.extend(there.into_iter().filter(|pod| revision_name(set, pod) != revision).map(|pod| (available > 0, pod)));
+        old.extend(
+            node_pods.into_iter().filter(|pod| revision_name(set, pod) != revision).map(|pod| (available > 0, pod)),
+        );
     }
-    // Those that are not available anyway go first and cost nothing.
+    // Delete unavailable pods first: they do not reduce availability.
     old.sort_by_key(|(available, pod)| (*available, pod.metadata.name.clone()));
     for (available, pod) in old {
         if available {
-            if unavailable >= most {
+            if unavailable >= max_unavailable {
                 break;
             }
             unavailable += 1;
@@ -261,9 +272,9 @@ fn write_status(
     by_node: &BTreeMap<SmolStr, Vec<Arc<Pod>>>,
 ) -> ApiResult<RunAgain> {
     let (mut desired, mut current, mut misplaced, mut ready, mut available, mut updated) = (0, 0, 0, 0, 0, 0);
-    let mut again = RunAgain::WhenChanged;
+    let mut run_again = RunAgain::WhenChanged;
     for (node, fit) in nodes {
-        let there: Vec<Arc<Pod>> = by_node
+        let node_pods: Vec<Arc<Pod>> = by_node
             .get(node)
             .into_iter()
             .flatten()
@@ -272,16 +283,16 @@ fn write_status(
             .collect();
         if *fit == DaemonFit::ShouldRun {
             desired += 1;
-            if let Some(pod) = there.first() {
+            if let Some(pod) = node_pods.first() {
                 current += 1;
                 let (is_ready, is_available, next) =
                     count_ready(std::slice::from_ref(pod), set.spec.min_ready_seconds, plane.now());
                 ready += is_ready;
                 available += is_available;
                 updated += i64::from(revision_name(set, pod) == revision);
-                again = next.map_or(again, RunAgain::After);
+                run_again = next.map_or(run_again, RunAgain::After);
             }
-        } else if !there.is_empty() {
+        } else if !node_pods.is_empty() {
             misplaced += 1;
         }
     }
@@ -291,7 +302,11 @@ fn write_status(
         "updatedNumberScheduled": updated, "observedGeneration": set.metadata.generation,
     });
     if status_differs(&set.status, &status) {
-        ignore_gone(plane.controller_client.merge_patch_status(ControlPlaneKind::DaemonSet, key, &status))?;
+        ignore_not_found_or_conflict(plane.controller_client.merge_patch_status(
+            ControlPlaneKind::DaemonSet,
+            key,
+            &status,
+        ))?;
     }
-    Ok(again)
+    Ok(run_again)
 }

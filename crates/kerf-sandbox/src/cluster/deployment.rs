@@ -1,5 +1,5 @@
-//! Deployments: one ReplicaSet for each template that ever was, and the way from the old ones to the newest. One step at a time:
-//! whatever a pass writes comes back as a change and wakes the next.
+//! The Deployment controller: one ReplicaSet per pod template, and the rollout from old ReplicaSets
+//! to the newest. Each pass makes one step. Its writes are changes that enqueue the next pass.
 
 mod revision;
 mod rollout;
@@ -15,13 +15,13 @@ use super::control_plane::{ControlPlane, RunAgain};
 use super::events::{EventComponent, EventType};
 use super::kind::ControlPlaneKind;
 use super::objects::{Workload, resolve_int_or_percent};
-use super::pods::{controller_reference, ignore_gone};
+use super::pods::{controller_reference, ignore_not_found_or_conflict};
 use crate::api::status::ApiResult;
 use crate::api::storage::ObjectKey;
 
 const EVENT_COMPONENT: EventComponent = EventComponent::Controller("deployment-controller");
-/// How many replicas the Deployment wanted when a ReplicaSet was last sized, and how many it allowed at most: by these a later size is
-/// shared out in proportion.
+/// Annotations of a ReplicaSet: the Deployment's replicas, and replicas plus surge, at the last
+/// scaling. Later scaling is proportional to them.
 const DESIRED_REPLICAS_ANNOTATION: &str = "deployment.kubernetes.io/desired-replicas";
 const MAX_REPLICAS_ANNOTATION: &str = "deployment.kubernetes.io/max-replicas";
 
@@ -29,9 +29,9 @@ const MAX_REPLICAS_ANNOTATION: &str = "deployment.kubernetes.io/max-replicas";
 pub(super) struct Rollout {
     key: ObjectKey,
     deployment: Arc<Workload>,
-    /// The set of the current template, if there is one.
+    /// The ReplicaSet of the current template, if it exists.
     new: Option<Arc<Workload>>,
-    /// All others, oldest first.
+    /// All other ReplicaSets, oldest first.
     old: Vec<Arc<Workload>>,
 }
 
@@ -44,7 +44,9 @@ impl Rollout {
         self.old.iter().chain(&self.new)
     }
 
-    /// How many more than wanted there may be, and how many fewer available: never both zero, or nothing could move.
+    /// Returns the number of pods allowed above the desired number, and the number of pods that may
+    /// be unavailable. They are never both zero during a rolling update, because it could not make
+    /// progress.
     fn max_surge_and_unavailable(&self) -> (i64, i64) {
         if self.deployment.spec.strategy.kind == "Recreate" {
             return (0, 0);
@@ -57,7 +59,7 @@ impl Rollout {
     }
 }
 
-/// Takes a Deployment one step on.
+/// Advances a Deployment by one step.
 pub(crate) fn sync(plane: &mut ControlPlane, key: &ObjectKey) -> ApiResult<RunAgain> {
     let Some(deployment) = plane.cache.deployments.get(key) else { return Ok(RunAgain::WhenChanged) };
     let sets = claim_sets(plane, &deployment)?;
@@ -79,17 +81,17 @@ pub(crate) fn sync(plane: &mut ControlPlane, key: &ObjectKey) -> ApiResult<RunAg
     if let Some(created) = revision::ensure_new_replica_set(plane, &rollout)? {
         return status::write_status(plane, &rollout, Some(created));
     }
-    let moved = match rollout.deployment.spec.strategy.kind.as_str() {
+    let has_written = match rollout.deployment.spec.strategy.kind.as_str() {
         "Recreate" => rollout::recreate(plane, &rollout)?,
         _ => rollout::rolling_update_step(plane, &rollout)?,
     };
-    if !moved && status::is_complete(&rollout) {
+    if !has_written && status::is_complete(&rollout) {
         revision::delete_old_replica_sets(plane, &rollout)?;
     }
     status::write_status(plane, &rollout, None)
 }
 
-/// The ReplicaSets of a Deployment; loose ones that it selects are taken on.
+/// Returns the ReplicaSets of a Deployment. It adopts matching ReplicaSets that have no controller.
 fn claim_sets(plane: &ControlPlane, deployment: &Workload) -> ApiResult<Vec<Arc<Workload>>> {
     let meta = &deployment.metadata;
     let mut sets = plane.cache.replica_sets.managed_by(&meta.uid);
@@ -103,7 +105,11 @@ fn claim_sets(plane: &ControlPlane, deployment: &Workload) -> ApiResult<Vec<Arc<
             let patch = json!({
                 "metadata": {"uid": set.metadata.uid, "ownerReferences": [controller_reference(ControlPlaneKind::Deployment, meta)]},
             });
-            ignore_gone(plane.controller_client.patch(ControlPlaneKind::ReplicaSet, &set.metadata.key(), &patch))?;
+            ignore_not_found_or_conflict(plane.controller_client.patch(
+                ControlPlaneKind::ReplicaSet,
+                &set.metadata.key(),
+                &patch,
+            ))?;
             sets.push(set);
         }
     }
@@ -111,26 +117,27 @@ fn claim_sets(plane: &ControlPlane, deployment: &Workload) -> ApiResult<Vec<Arc<
 }
 
 impl Rollout {
-    /// Sets the size of a ReplicaSet and what is to be remembered with it. Returns whether anything had to be written.
+    /// Sets the size of a ReplicaSet and the annotations that record it. Returns true if a write
+    /// was needed.
     fn scale(&self, plane: &mut ControlPlane, set: &Workload, to: i64) -> ApiResult<bool> {
         let (surge, _) = self.max_surge_and_unavailable();
         let (desired, maximum) = (self.desired_replicas().to_string(), (self.desired_replicas() + surge).to_string());
         let from = set.replicas();
         let annotations = &set.metadata.annotations;
-        let remembered = annotations.get(DESIRED_REPLICAS_ANNOTATION) == Some(desired.as_str())
+        let is_recorded = annotations.get(DESIRED_REPLICAS_ANNOTATION) == Some(desired.as_str())
             && annotations.get(MAX_REPLICAS_ANNOTATION) == Some(maximum.as_str());
-        if from == to && remembered {
+        if from == to && is_recorded {
             return Ok(false);
         }
         let patch = json!({"spec": {"replicas": to}, "metadata": {"annotations": {DESIRED_REPLICAS_ANNOTATION: desired, MAX_REPLICAS_ANNOTATION: maximum}}});
         plane.controller_client.patch(ControlPlaneKind::ReplicaSet, &set.metadata.key(), &patch)?;
         if from != to {
-            let way = if to > from { "up" } else { "down" };
-            let message = format!("Scaled {way} replica set {} from {from} to {to}", set.metadata.name);
-            let about = self.deployment.clone();
+            let direction = if to > from { "up" } else { "down" };
+            let message = format!("Scaled {direction} replica set {} from {from} to {to}", set.metadata.name);
+            let deployment = self.deployment.clone();
             plane.publish_event(
                 EVENT_COMPONENT,
-                (ControlPlaneKind::Deployment, &about.metadata),
+                (ControlPlaneKind::Deployment, &deployment.metadata),
                 EventType::Normal,
                 "ScalingReplicaSet",
                 message,

@@ -1,7 +1,9 @@
-//! Owners and what they own, whatever the kinds: what has no owner left goes, what is deleted in the foreground waits for what it owns,
-//! what is orphaned is let go first.
-//! Invariant: the graph knows the owners of every stored object that names any; whether an owner still exists is asked of the store,
-//! never remembered.
+//! The garbage collector, for owners and dependents of any kind. It deletes objects whose owners no
+//! longer exist. An object deleted in the foreground waits for its dependents. An object deleted
+//! with orphaning first loses its dependents' owner references.
+//!
+//! Invariant: the graph holds the owner references of every stored object that has any. The
+//! collector reads from the store whether an owner still exists, and never caches that.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -13,7 +15,7 @@ use super::component_client::Propagation;
 use super::control_plane::{ControlPlane, RunAgain};
 use super::kind::{collection_path, escape_path_segment};
 use super::objects::{AnyObject, Meta, OwnerReference};
-use super::pods::ignore_gone;
+use super::pods::ignore_not_found_or_conflict;
 use super::{ObjectRef, WorkItem};
 use crate::api::registry::Resource;
 use crate::api::status::ApiResult;
@@ -22,7 +24,7 @@ use crate::api::storage::ObjectKey;
 const FOREGROUND_FINALIZER: &str = "foregroundDeletion";
 const ORPHAN_FINALIZER: &str = "orphan";
 
-/// Who owns whom.
+/// Owner references of all stored objects, in both directions.
 #[derive(Debug, Default)]
 pub(crate) struct OwnerGraph {
     owners: BTreeMap<ObjectRef, Vec<OwnerReference>>,
@@ -30,7 +32,7 @@ pub(crate) struct OwnerGraph {
 }
 
 impl OwnerGraph {
-    /// Notes the owners that an object has now. Returns whether they are others than before.
+    /// Records the current owners of an object. Returns true if they have changed.
     fn set_owners(&mut self, object: &ObjectRef, owners: &[OwnerReference]) -> bool {
         if self.owners.get(object).map_or(owners.is_empty(), |known| known == owners) {
             return false;
@@ -56,21 +58,22 @@ impl OwnerGraph {
         self.dependents.get(uid).into_iter().flatten().cloned().collect()
     }
 
-    /// Whether an object blocks the deletion of an owner in the foreground.
+    /// Returns true if an object blocks the foreground deletion of an owner.
     fn blocks_owner_deletion(&self, object: &ObjectRef, owner: &str) -> bool {
         self.owners.get(object).into_iter().flatten().any(|known| known.uid == owner && known.block_owner_deletion)
     }
 }
 
 impl ControlPlane {
-    /// An object has changed: its owners may be others, or it may be on its way out.
+    /// Updates the graph after a change, and enqueues the objects that the garbage collector has to
+    /// check.
     pub(super) fn ownership_changed(&mut self, object: ObjectRef, before: Option<&Meta>, now: Option<&Meta>) {
         let changed = self.owner_graph.set_owners(&object, now.map_or(&[], |meta| meta.owner_references.as_slice()));
         match now {
             Some(meta) => {
-                let waits = meta.is_deleting()
+                let is_waiting = meta.is_deleting()
                     && meta.finalizers.iter().any(|name| name == FOREGROUND_FINALIZER || name == ORPHAN_FINALIZER);
-                if waits || (changed && !meta.owner_references.is_empty()) {
+                if is_waiting || (changed && !meta.owner_references.is_empty()) {
                     self.queue.add(WorkItem::Garbage(object));
                 }
             }
@@ -79,7 +82,7 @@ impl ControlPlane {
                 for dependent in self.owner_graph.dependents_of(&before.uid) {
                     self.queue.add(WorkItem::Garbage(dependent));
                 }
-                // An owner may have been waiting for this one.
+                // An owner may wait for the deletion of this object.
                 for owner in &before.owner_references {
                     if let Some((owner, meta)) = self.find_owner(owner, &before.namespace)
                         && meta.is_deleting()
@@ -91,20 +94,20 @@ impl ControlPlane {
         }
     }
 
-    /// Any object, as it is stored.
+    /// Returns the metadata of any stored object.
     fn stored_meta(&self, object: &ObjectRef) -> Option<Meta> {
         let stored = self.server.inner.storage.get(object.table, &object.key)?;
         serde_json::from_slice::<AnyObject>(stored.bytes()).ok().map(|object| object.metadata)
     }
 
-    /// The resource that an owner reference names.
+    /// Returns the resource that an owner reference names.
     fn owner_resource(&self, owner: &OwnerReference) -> Option<Arc<Resource>> {
         let (group, version) = owner.api_version.split_once('/').unwrap_or(("", &owner.api_version));
         let registry = self.server.inner.registry();
         registry.resources_in(group, version).find(|resource| resource.kind == owner.kind).cloned()
     }
 
-    /// The owner that a reference means, if it exists.
+    /// Returns the owner with the uid of a reference, or `None` if it does not exist.
     fn find_owner(&self, owner: &OwnerReference, namespace: &str) -> Option<(ObjectRef, Meta)> {
         let resource = self.owner_resource(owner)?;
         let namespace = resource.namespaced.then_some(namespace).filter(|namespace| !namespace.is_empty());
@@ -113,7 +116,7 @@ impl ControlPlane {
         Some((object, meta))
     }
 
-    /// The path of any object.
+    /// Returns the path of any object.
     fn path_of(&self, object: &ObjectRef) -> Option<String> {
         let resource = self.resource(object.table)?;
         let (namespace, name) = object.key.parts();
@@ -122,7 +125,8 @@ impl ControlPlane {
     }
 }
 
-/// Decides what becomes of an object with owners, or of one that waits for its dependents.
+/// Deletes or updates an object whose owners have changed, and processes an object that waits for
+/// its dependents.
 pub(crate) fn sync(plane: &mut ControlPlane, object: &ObjectRef) -> ApiResult<RunAgain> {
     let (Some(meta), Some(path)) = (plane.stored_meta(object), plane.path_of(object)) else {
         return Ok(RunAgain::WhenChanged);
@@ -135,36 +139,36 @@ pub(crate) fn sync(plane: &mut ControlPlane, object: &ObjectRef) -> ApiResult<Ru
         }
         return Ok(RunAgain::WhenChanged);
     }
-    let (mut solid, mut waiting, mut absent) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut existing, mut waiting, mut missing) = (Vec::new(), Vec::new(), Vec::new());
     for owner in &meta.owner_references {
         match plane.find_owner(owner, &meta.namespace) {
-            // What we do not know of may well exist.
-            None if plane.owner_resource(owner).is_none() => solid.push(owner),
-            None => absent.push(owner),
-            Some((_, found))
-                if found.is_deleting()
+            // The owner's kind is not served here, so the owner may exist elsewhere.
+            None if plane.owner_resource(owner).is_none() => existing.push(owner),
+            None => missing.push(owner),
+            Some((_, owner_meta))
+                if owner_meta.is_deleting()
                     && owner.block_owner_deletion
-                    && found.finalizers.iter().any(|finalizer| finalizer == FOREGROUND_FINALIZER) =>
+                    && owner_meta.finalizers.iter().any(|finalizer| finalizer == FOREGROUND_FINALIZER) =>
             {
                 waiting.push(owner);
             }
-            Some(_) => solid.push(owner),
+            Some(_) => existing.push(owner),
         }
     }
-    if solid.is_empty() && !(waiting.is_empty() && absent.is_empty()) {
+    if existing.is_empty() && !(waiting.is_empty() && missing.is_empty()) {
         let has_dependents = !plane.owner_graph.dependents_of(&meta.uid).is_empty();
         let policy =
             if !waiting.is_empty() && has_dependents { Propagation::Foreground } else { Propagation::Background };
         plane.controller_client.delete_with_propagation(&path, &meta.uid, policy)?;
-    } else if !(waiting.is_empty() && absent.is_empty()) {
-        let left = owner_references_json(solid.into_iter());
-        let patch = json!({"metadata": {"uid": meta.uid, "ownerReferences": left}});
-        ignore_gone(plane.controller_client.merge_patch(&path, &patch))?;
+    } else if !(waiting.is_empty() && missing.is_empty()) {
+        let remaining = owner_references_json(existing.into_iter());
+        let patch = json!({"metadata": {"uid": meta.uid, "ownerReferences": remaining}});
+        ignore_not_found_or_conflict(plane.controller_client.merge_patch(&path, &patch))?;
     }
     Ok(RunAgain::WhenChanged)
 }
 
-/// Owner references as they are written; none at all is no list.
+/// Returns owner references as JSON, or null if there are none.
 fn owner_references_json<'a>(owners: impl Iterator<Item = &'a OwnerReference>) -> Value {
     let references: Vec<Value> = owners
         .map(|owner| {
@@ -177,18 +181,23 @@ fn owner_references_json<'a>(owners: impl Iterator<Item = &'a OwnerReference>) -
     if references.is_empty() { Value::Null } else { references.into() }
 }
 
-/// Lets go of everything that an object owns, and then of the object.
+/// Removes the owner from all its dependents, then removes the owner's finalizer.
 fn orphan_dependents(plane: &mut ControlPlane, meta: &Meta, path: &str) -> ApiResult<()> {
     for dependent in plane.owner_graph.dependents_of(&meta.uid) {
-        let (Some(owned), Some(place)) = (plane.stored_meta(&dependent), plane.path_of(&dependent)) else { continue };
-        let left = owner_references_json(owned.owner_references.iter().filter(|owner| owner.uid != meta.uid));
-        let patch = json!({"metadata": {"uid": owned.uid, "ownerReferences": left}});
-        ignore_gone(plane.controller_client.merge_patch(&place, &patch))?;
+        let (Some(dependent_meta), Some(dependent_path)) = (plane.stored_meta(&dependent), plane.path_of(&dependent))
+        else {
+            continue;
+        };
+        let remaining =
+            owner_references_json(dependent_meta.owner_references.iter().filter(|owner| owner.uid != meta.uid));
+        let patch = json!({"metadata": {"uid": dependent_meta.uid, "ownerReferences": remaining}});
+        ignore_not_found_or_conflict(plane.controller_client.merge_patch(&dependent_path, &patch))?;
     }
     remove_finalizer(plane, meta, path, ORPHAN_FINALIZER)
 }
 
-/// Deletes what an object owns, and lets the object go when nothing is left that blocks it.
+/// Enqueues the dependents of an object for deletion. Removes the object's finalizer once no
+/// dependent blocks it.
 fn delete_dependents(plane: &mut ControlPlane, meta: &Meta, path: &str) -> ApiResult<()> {
     let dependents = plane.owner_graph.dependents_of(&meta.uid);
     for dependent in &dependents {
@@ -207,7 +216,7 @@ fn remove_finalizer(plane: &ControlPlane, meta: &Meta, path: &str, finalizer: &s
         },
     });
     match plane.controller_client.merge_patch(path, &patch) {
-        Err(refusal) if refusal.code() == 404 => Ok(()),
+        Err(error) if error.code() == 404 => Ok(()),
         outcome => outcome.map(drop),
     }
 }

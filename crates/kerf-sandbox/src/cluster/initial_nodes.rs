@@ -1,4 +1,4 @@
-//! Nodes that are there from the start, for clusters in which nobody launches machines.
+//! Nodes that exist from the start, for clusters without an autoscaler.
 
 use serde_json::json;
 
@@ -7,18 +7,19 @@ use super::component_client::ComponentClient;
 use super::kind::ControlPlaneKind;
 use super::kubelet::SIMULATED_NODE_ANNOTATION;
 
-/// A machine that could not be made.
+/// The API server rejected a node.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("node {name}: {reason}")]
 pub struct AddNodeError {
-    /// The node's name.
+    /// Name of the node that was rejected.
     pub name: String,
-    /// What the API server said.
+    /// Message of the API server.
     pub reason: String,
 }
 
 impl Cluster {
-    /// Makes simulated nodes `node-1` to `node-<count>` with 4 CPUs, 16Gi of memory and room for 110 pods each, in three zones by turns.
+    /// Creates simulated nodes `node-1` to `node-<count>`, in turn in three zones. Each has 4 CPUs,
+    /// 16Gi of memory and a capacity of 110 pods.
     pub fn add_nodes(&self, count: u32) -> Result<(), AddNodeError> {
         for number in 1..=count {
             self.add_node(&format!("node-{number}"), number)?;
@@ -41,11 +42,9 @@ impl Cluster {
             "spec": {"providerID": format!("sandbox://{name}")},
             "status": {"capacity": resources, "allocatable": resources},
         });
-        let requests = ComponentClient::new(self.server.clone(), "kerf-sandbox");
-        let refused = |refusal: crate::api::status::StatusError| AddNodeError {
-            name: name.into(),
-            reason: refusal.message().into(),
-        };
-        requests.create(ControlPlaneKind::Node, "", &node).map(drop).map_err(refused)
+        let client = ComponentClient::new(self.server.clone(), "kerf-sandbox");
+        let to_error =
+            |error: crate::api::status::StatusError| AddNodeError { name: name.into(), reason: error.message().into() };
+        client.create(ControlPlaneKind::Node, "", &node).map(drop).map_err(to_error)
     }
 }

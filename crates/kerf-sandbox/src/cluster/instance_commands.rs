@@ -1,64 +1,64 @@
-//! What those outside can tell the simulated machines: things that happen to machines and that no Kubernetes API has a word for.
+//! Commands for simulated instances: failures and terminations that no Kubernetes API expresses.
 
 use smol_str::SmolStr;
 use tokio::sync::mpsc;
 
 use super::control_plane::ControlPlane;
 
-/// Something that happens to a machine.
+/// A command for the instance of the named Node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum InstanceCommand {
-    /// Its kubelet stops.
+    /// Stops the kubelet.
     KillKubelet(SmolStr),
-    /// Its kubelet starts again.
+    /// Starts the kubelet again.
     RestartKubelet(SmolStr),
-    /// It will never be ready.
+    /// Keeps the instance from ever becoming ready.
     MarkNeverReady(SmolStr),
-    /// It is gone, and its Node with it.
+    /// Terminates the instance and deletes its Node.
     Terminate(SmolStr),
 }
 
-/// The simulated machines, as whoever runs the cloud sees them. A machine is known by the name of its Node, and comes into being with
-/// any Node that carries the annotation `kwok.x-k8s.io/node`.
+/// Handle for the simulated instances of a cluster. An instance is identified by the name of its
+/// Node. It is created with any Node that has the annotation `kwok.x-k8s.io/node`.
 #[derive(Clone, Debug)]
 pub struct SimulatedInstances {
     commands: mpsc::UnboundedSender<InstanceCommand>,
 }
 
 impl SimulatedInstances {
-    pub(crate) fn new(orders: mpsc::UnboundedSender<InstanceCommand>) -> Self {
-        Self { commands: orders }
+    pub(crate) fn new(commands: mpsc::UnboundedSender<InstanceCommand>) -> Self {
+        Self { commands }
     }
 
-    /// The machine's kubelet stops without a word: no more heartbeats, and its pods stay as they are.
+    /// Stops the kubelet without notice: heartbeats end, and its pods keep their last status.
     pub fn kill_kubelet(&self, node: &str) {
         self.send(InstanceCommand::KillKubelet(node.into()));
     }
 
-    /// The machine's kubelet starts again.
+    /// Starts a stopped kubelet again.
     pub fn restart_kubelet(&self, node: &str) {
         self.send(InstanceCommand::RestartKubelet(node.into()));
     }
 
-    /// A machine whose Node has not come yet will never be ready.
+    /// Marks an instance so that it never becomes ready. Must be called before its Node is created.
     pub fn mark_never_ready(&self, node: &str) {
         self.send(InstanceCommand::MarkNeverReady(node.into()));
     }
 
-    /// The cloud takes the machine away without a word: it is gone at once, and so is its Node, whatever anybody still wanted of it.
+    /// Terminates the instance without notice. Its Node is deleted at once, finalizers included.
     pub fn terminate(&self, node: &str) {
         self.send(InstanceCommand::Terminate(node.into()));
     }
 
-    fn send(&self, order: InstanceCommand) {
-        // A cluster that has ended has no machines to order about.
-        let _ = self.commands.send(order);
+    fn send(&self, command: InstanceCommand) {
+        // Sending fails only after the cluster has stopped; then there is nothing to command.
+        let _ = self.commands.send(command);
     }
 }
 
 impl ControlPlane {
-    pub(crate) fn apply_instance_command(&mut self, order: InstanceCommand) {
-        match order {
+    pub(crate) fn apply_instance_command(&mut self, command: InstanceCommand) {
+        match command {
             InstanceCommand::KillKubelet(node) => self.kill_kubelet(&node),
             InstanceCommand::RestartKubelet(node) => self.restart_kubelet(&node),
             InstanceCommand::MarkNeverReady(node) => self.mark_never_ready(&node),

@@ -1,5 +1,6 @@
-//! Jobs: pods that are to succeed a number of times. Each pod carries a finalizer until its end has been counted, so that a pod that
-//! goes away with its node is not run again for nothing.
+//! The Job controller: runs pods until enough of them have succeeded. A finalizer keeps each pod
+//! until its result is counted, so that a pod that is deleted with its node is not run again
+//! without need.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -11,21 +12,21 @@ use super::control_plane::{ControlPlane, RunAgain};
 use super::events::{EventComponent, EventType};
 use super::kind::ControlPlaneKind;
 use super::objects::{AnyObject, Job, Pod};
-use super::pods::{MAX_PODS_PER_PASS, from_template, ignore_gone};
+use super::pods::{MAX_PODS_PER_PASS, from_template, ignore_not_found_or_conflict};
 use crate::api::object::{self, rfc3339_seconds};
 use crate::api::selector::LabelSelector;
 use crate::api::status::ApiResult;
 use crate::api::storage::ObjectKey;
 
 const EVENT_COMPONENT: EventComponent = EventComponent::Controller("job-controller");
-/// Holds a pod until its end has been counted.
+/// Finalizer that keeps a pod until its result is counted.
 const TRACKING_FINALIZER: &str = "batch.kubernetes.io/job-tracking";
 const COMPLETION_INDEX_ANNOTATION: &str = "batch.kubernetes.io/job-completion-index";
-/// The first pause after a failed pod, and the longest.
+/// First and longest delay after a failed pod.
 const JOB_INITIAL_BACKOFF: Duration = Duration::from_secs(10);
 const JOB_MAX_BACKOFF: Duration = Duration::from_mins(10);
 
-/// Counts what has ended, and makes what is missing.
+/// Counts the finished pods, and creates missing pods.
 pub(crate) fn sync(plane: &mut ControlPlane, key: &ObjectKey) -> ApiResult<RunAgain> {
     let Some(job) = plane.cache.jobs.get(key) else { return Ok(RunAgain::WhenChanged) };
     let selector = LabelSelector::from_object(job.spec.selector.as_ref());
@@ -38,47 +39,47 @@ pub(crate) fn sync(plane: &mut ControlPlane, key: &ObjectKey) -> ApiResult<RunAg
         remove_tracking_finalizers(plane, &pods)?;
         return Ok(RunAgain::WhenChanged);
     }
-    let tally = JobCounts::new(&job, &pods);
+    let counts = JobCounts::new(&job, &pods);
     let active: Vec<Arc<Pod>> = pods.iter().filter(|pod| pod.is_active()).cloned().collect();
-    let verdict = job_state(plane, &job, &tally, &active);
-    let (running, mut again) = match &verdict {
+    let state = job_state(plane, &job, &counts, &active);
+    let (running, mut run_again) = match &state {
         JobState::Finished { .. } | JobState::Suspended => {
             for pod in &active {
                 plane.controller_client.delete(ControlPlaneKind::Pod, &pod.metadata.key(), &pod.metadata.uid)?;
             }
             (0, RunAgain::WhenChanged)
         }
-        JobState::Running => manage_pods(plane, &job, &tally, active, &pods)?,
+        JobState::Running => manage_pods(plane, &job, &counts, active, &pods)?,
     };
-    write_status(plane, key, &job, &tally, running, &verdict)?;
-    // What has been counted may go.
-    remove_tracking_finalizers(plane, &tally.newly_counted)?;
-    if let (Some(limit), Some(began)) = (job.spec.active_deadline_seconds, job.status.start_time)
-        && verdict == JobState::Running
+    write_status(plane, key, &job, &counts, running, &state)?;
+    // Pods whose results are in the written status may be deleted.
+    remove_tracking_finalizers(plane, &counts.newly_counted)?;
+    if let (Some(limit), Some(started_at)) = (job.spec.active_deadline_seconds, job.status.start_time)
+        && state == JobState::Running
     {
-        let left = limit - plane.now().duration_since(began).as_secs();
-        let left = Duration::from_secs(u64::try_from(left).unwrap_or_default());
-        again = match again {
-            RunAgain::After(pause) => RunAgain::After(pause.min(left)),
-            RunAgain::WhenChanged => RunAgain::After(left),
+        let remaining = limit - plane.now().duration_since(started_at).as_secs();
+        let remaining = Duration::from_secs(u64::try_from(remaining).unwrap_or_default());
+        run_again = match run_again {
+            RunAgain::After(delay) => RunAgain::After(delay.min(remaining)),
+            RunAgain::WhenChanged => RunAgain::After(remaining),
         };
     }
-    Ok(again)
+    Ok(run_again)
 }
 
-/// What has come of a Job's pods so far.
+/// Results of a Job's pods so far.
 struct JobCounts {
     succeeded: i64,
     failed: i64,
-    /// Pods whose end is counted with this pass.
+    /// Pods whose results this pass counts for the first time.
     newly_counted: Vec<Arc<Pod>>,
-    /// Of an indexed Job, which parts are done.
+    /// Completed indexes of an indexed Job.
     completed_indexes: BTreeSet<i64>,
 }
 
 impl JobCounts {
     fn new(job: &Job, pods: &[Arc<Pod>]) -> Self {
-        let mut tally = Self {
+        let mut counts = Self {
             succeeded: job.status.succeeded,
             failed: job.status.failed,
             newly_counted: Vec::new(),
@@ -88,20 +89,20 @@ impl JobCounts {
         for pod in pods.iter().filter(tracked) {
             if pod.status.phase == "Succeeded" {
                 if is_indexed(job) {
-                    tally.completed_indexes.extend(completion_index(pod));
+                    counts.completed_indexes.extend(completion_index(pod));
                 }
-                tally.succeeded += 1;
+                counts.succeeded += 1;
             } else if pod.status.phase == "Failed" || (pod.metadata.is_deleting() && pod.spec.node_name.is_empty()) {
-                tally.failed += 1;
+                counts.failed += 1;
             } else {
                 continue;
             }
-            tally.newly_counted.push(pod.clone());
+            counts.newly_counted.push(pod.clone());
         }
         if is_indexed(job) {
-            tally.succeeded = tally.completed_indexes.len() as i64;
+            counts.succeeded = counts.completed_indexes.len() as i64;
         }
-        tally
+        counts
     }
 }
 
@@ -112,87 +113,88 @@ enum JobState {
     Finished { kind: &'static str, reason: &'static str, message: String },
 }
 
-fn job_state(plane: &ControlPlane, job: &Job, tally: &JobCounts, active: &[Arc<Pod>]) -> JobState {
-    let over = |kind, reason, message: &str| JobState::Finished { kind, reason, message: message.into() };
+fn job_state(plane: &ControlPlane, job: &Job, counts: &JobCounts, active: &[Arc<Pod>]) -> JobState {
+    let finished = |kind, reason, message: &str| JobState::Finished { kind, reason, message: message.into() };
     let restarts: i64 =
         active.iter().flat_map(|pod| &pod.status.container_statuses).map(|status| status.restart_count).sum();
-    if tally.failed + restarts > job.spec.backoff_limit.unwrap_or(6) {
-        return over("Failed", "BackoffLimitExceeded", "Job has reached the specified backoff limit");
+    if counts.failed + restarts > job.spec.backoff_limit.unwrap_or(6) {
+        return finished("Failed", "BackoffLimitExceeded", "Job has reached the specified backoff limit");
     }
-    if let (Some(limit), Some(began)) = (job.spec.active_deadline_seconds, job.status.start_time)
-        && plane.now().duration_since(began).as_secs() >= limit
+    if let (Some(limit), Some(started_at)) = (job.spec.active_deadline_seconds, job.status.start_time)
+        && plane.now().duration_since(started_at).as_secs() >= limit
     {
-        return over("Failed", "DeadlineExceeded", "Job was active longer than specified deadline");
+        return finished("Failed", "DeadlineExceeded", "Job was active longer than specified deadline");
     }
     let complete = match job.spec.completions {
-        Some(wanted) => tally.succeeded >= wanted,
-        None => tally.succeeded > 0 && active.is_empty(),
+        Some(desired) => counts.succeeded >= desired,
+        None => counts.succeeded > 0 && active.is_empty(),
     };
     if complete {
-        return over("Complete", "CompletionsReached", "Reached expected number of succeeded pods");
+        return finished("Complete", "CompletionsReached", "Reached expected number of succeeded pods");
     }
     if job.spec.suspend { JobState::Suspended } else { JobState::Running }
 }
 
-/// Makes or deletes pods until as many run as should. Returns how many then do.
+/// Creates or deletes pods until the desired number runs. Returns the number of running pods after
+/// that, and when to run again.
 fn manage_pods(
     plane: &mut ControlPlane,
     job: &Job,
-    tally: &JobCounts,
+    counts: &JobCounts,
     mut active: Vec<Arc<Pod>>,
     pods: &[Arc<Pod>],
 ) -> ApiResult<(i64, RunAgain)> {
     let parallelism = job.spec.parallelism.unwrap_or(1);
-    let wanted = match job.spec.completions {
-        Some(completions) => parallelism.min(completions - tally.succeeded).max(0),
-        // Without a number, the first success ends the making of new pods.
-        None if tally.succeeded > 0 => (active.len() as i64).min(parallelism),
+    let desired = match job.spec.completions {
+        Some(completions) => parallelism.min(completions - counts.succeeded).max(0),
+        // Without `completions`, the first success ends the creation of new pods.
+        None if counts.succeeded > 0 => (active.len() as i64).min(parallelism),
         None => parallelism,
     };
     let running = active.len() as i64;
-    if running > wanted {
+    if running > desired {
         super::pods::sort_by_deletion_order(&mut active);
-        for pod in active.iter().take((running - wanted) as usize) {
+        for pod in active.iter().take((running - desired) as usize) {
             plane.controller_client.delete(ControlPlaneKind::Pod, &pod.metadata.key(), &pod.metadata.uid)?;
         }
-        return Ok((wanted, RunAgain::WhenChanged));
+        return Ok((desired, RunAgain::WhenChanged));
     }
-    // Pods that are still on their way out take the place of new ones.
-    let going = pods.iter().filter(|pod| pod.metadata.is_deleting() && !pod.is_terminal()).count() as i64;
-    let missing = wanted - running - going;
+    // Pods that are still terminating count until they have ended.
+    let terminating = pods.iter().filter(|pod| pod.metadata.is_deleting() && !pod.is_terminal()).count() as i64;
+    let missing = desired - running - terminating;
     if missing <= 0 {
         return Ok((running, RunAgain::WhenChanged));
     }
-    if let Some(pause) = remaining_backoff(plane, tally, pods) {
-        return Ok((running, RunAgain::After(pause)));
+    if let Some(backoff) = remaining_backoff(plane, counts, pods) {
+        return Ok((running, RunAgain::After(backoff)));
     }
-    let mut free = free_indexes(job, tally, &active);
-    let mut made = 0;
+    let mut free_indexes = free_indexes(job, counts, &active);
+    let mut created = 0;
     for _ in 0..missing.min(MAX_PODS_PER_PASS as i64) {
-        let index = if is_indexed(job) { free.pop_first() } else { None };
+        let index = if is_indexed(job) { free_indexes.pop_first() } else { None };
         if is_indexed(job) && index.is_none() {
             break;
         }
         create(plane, job, index)?;
-        made += 1;
+        created += 1;
     }
-    Ok((running + made, RunAgain::WhenChanged))
+    Ok((running + created, RunAgain::WhenChanged))
 }
 
-/// How long to wait before the next pod, after failures.
-fn remaining_backoff(plane: &ControlPlane, tally: &JobCounts, pods: &[Arc<Pod>]) -> Option<Duration> {
-    if tally.failed == 0 {
+/// Returns the remaining delay before the next pod after failures, or `None` if there is none.
+fn remaining_backoff(plane: &ControlPlane, counts: &JobCounts, pods: &[Arc<Pod>]) -> Option<Duration> {
+    if counts.failed == 0 {
         return None;
     }
-    let last = pods
+    let last_failure = pods
         .iter()
         .filter(|pod| pod.status.phase == "Failed")
         .filter_map(|pod| super::objects::find_condition(&pod.status.conditions, "Ready")?.last_transition_time)
         .max()?;
-    let doublings = u32::try_from(tally.failed - 1).unwrap_or(u32::MAX).min(10);
-    let pause = JOB_INITIAL_BACKOFF.saturating_mul(1 << doublings).min(JOB_MAX_BACKOFF);
-    let passed = plane.now().duration_since(last).unsigned_abs();
-    pause.checked_sub(passed).filter(|left| !left.is_zero())
+    let doublings = u32::try_from(counts.failed - 1).unwrap_or(u32::MAX).min(10);
+    let backoff = JOB_INITIAL_BACKOFF.saturating_mul(1 << doublings).min(JOB_MAX_BACKOFF);
+    let elapsed = plane.now().duration_since(last_failure).unsigned_abs();
+    backoff.checked_sub(elapsed).filter(|remaining| !remaining.is_zero())
 }
 
 fn is_indexed(job: &Job) -> bool {
@@ -203,10 +205,10 @@ fn completion_index(pod: &Pod) -> Option<i64> {
     pod.metadata.annotations.get(COMPLETION_INDEX_ANNOTATION)?.parse().ok()
 }
 
-fn free_indexes(job: &Job, tally: &JobCounts, active: &[Arc<Pod>]) -> BTreeSet<i64> {
-    let taken: BTreeSet<i64> = active.iter().filter_map(|pod| completion_index(pod)).collect();
+fn free_indexes(job: &Job, counts: &JobCounts, active: &[Arc<Pod>]) -> BTreeSet<i64> {
+    let used: BTreeSet<i64> = active.iter().filter_map(|pod| completion_index(pod)).collect();
     (0..job.spec.completions.unwrap_or_default().min(100_000))
-        .filter(|index| !taken.contains(index) && !tally.completed_indexes.contains(index))
+        .filter(|index| !used.contains(index) && !counts.completed_indexes.contains(index))
         .collect()
 }
 
@@ -235,8 +237,8 @@ fn create(plane: &mut ControlPlane, job: &Job, index: Option<i64>) -> ApiResult<
             );
             Ok(())
         }
-        Err(refusal) => {
-            let message = format!("Error creating: {}", refusal.message());
+        Err(error) => {
+            let message = format!("Error creating: {}", error.message());
             plane.publish_event(
                 EVENT_COMPONENT,
                 (ControlPlaneKind::Job, &job.metadata),
@@ -244,18 +246,20 @@ fn create(plane: &mut ControlPlane, job: &Job, index: Option<i64>) -> ApiResult<
                 "FailedCreate",
                 message,
             );
-            Err(refusal)
+            Err(error)
         }
     }
 }
 
-/// Takes the finalizer from pods whose end has been counted, or need not be.
+/// Removes the tracking finalizer from these pods.
 fn remove_tracking_finalizers(plane: &ControlPlane, pods: &[Arc<Pod>]) -> ApiResult<()> {
     for pod in pods {
         if pod.metadata.finalizers.iter().any(|finalizer| finalizer == TRACKING_FINALIZER) {
-            let left = pod.metadata.finalizers_without(TRACKING_FINALIZER);
-            let patch = json!({"metadata": {"uid": pod.metadata.uid, "finalizers": left}});
-            ignore_gone(plane.controller_client.merge_patch(&ControlPlaneKind::Pod.path(&pod.metadata.key()), &patch))?;
+            let remaining = pod.metadata.finalizers_without(TRACKING_FINALIZER);
+            let patch = json!({"metadata": {"uid": pod.metadata.uid, "finalizers": remaining}});
+            ignore_not_found_or_conflict(
+                plane.controller_client.merge_patch(&ControlPlaneKind::Pod.path(&pod.metadata.key()), &patch),
+            )?;
         }
     }
     Ok(())
@@ -265,22 +269,22 @@ fn write_status(
     plane: &mut ControlPlane,
     key: &ObjectKey,
     job: &Job,
-    tally: &JobCounts,
+    counts: &JobCounts,
     running: i64,
-    verdict: &JobState,
+    state: &JobState,
 ) -> ApiResult<()> {
     let now = rfc3339_seconds(plane.now());
     let ready =
         plane.cache.pods.managed_by(&job.metadata.uid).iter().filter(|pod| pod.is_active() && pod.is_ready()).count();
     let mut status = json!({
-        "active": running, "ready": ready, "succeeded": tally.succeeded, "failed": tally.failed,
+        "active": running, "ready": ready, "succeeded": counts.succeeded, "failed": counts.failed,
         "uncountedTerminatedPods": {}, "terminating": 0,
     });
-    if job.status.start_time.is_none() && *verdict != JobState::Suspended {
+    if job.status.start_time.is_none() && *state != JobState::Suspended {
         status["startTime"] = now.as_str().into();
     }
     if is_indexed(job) {
-        status["completedIndexes"] = print_indexes(&tally.completed_indexes).into();
+        status["completedIndexes"] = print_indexes(&counts.completed_indexes).into();
     }
     let condition = |kind: &str, status: &str, reason: &str, message: &str| {
         json!({
@@ -289,11 +293,11 @@ fn write_status(
     };
     let was_suspended =
         super::objects::find_condition(&job.status.conditions, "Suspended").map(|condition| condition.status == "True");
-    match verdict {
+    match state {
         JobState::Finished { kind, reason, message } => {
-            let before = if *kind == "Complete" { "SuccessCriteriaMet" } else { "FailureTarget" };
+            let criterion = if *kind == "Complete" { "SuccessCriteriaMet" } else { "FailureTarget" };
             status["conditions"] =
-                json!([condition(before, "True", reason, message), condition(kind, "True", reason, message)]);
+                json!([condition(criterion, "True", reason, message), condition(kind, "True", reason, message)]);
             if *kind == "Complete" {
                 status["completionTime"] = now.as_str().into();
                 plane.publish_event(
@@ -323,22 +327,22 @@ fn write_status(
         JobState::Suspended | JobState::Running => {}
     }
     let written = plane.controller_client.merge_patch_status(ControlPlaneKind::Job, key, &status);
-    ignore_gone(written)
+    ignore_not_found_or_conflict(written)
 }
 
-/// Deletes a Job whose time after its end is over.
+/// Deletes a finished Job once `ttlSecondsAfterFinished` has passed.
 fn delete_if_expired(
     plane: &ControlPlane,
     key: &ObjectKey,
     job: &Job,
-    ended: Option<jiff::Timestamp>,
+    finished_at: Option<jiff::Timestamp>,
 ) -> ApiResult<RunAgain> {
-    let (Some(ttl), Some(ended)) = (job.spec.ttl_seconds_after_finished, ended) else {
+    let (Some(ttl), Some(finished_at)) = (job.spec.ttl_seconds_after_finished, finished_at) else {
         return Ok(RunAgain::WhenChanged);
     };
-    let left = ttl - plane.now().duration_since(ended).as_secs();
-    if left > 0 {
-        return Ok(RunAgain::After(Duration::from_secs(left.unsigned_abs())));
+    let remaining = ttl - plane.now().duration_since(finished_at).as_secs();
+    if remaining > 0 {
+        return Ok(RunAgain::After(Duration::from_secs(remaining.unsigned_abs())));
     }
     if !job.metadata.is_deleting() {
         plane.controller_client.delete_with_propagation(
@@ -350,7 +354,7 @@ fn delete_if_expired(
     Ok(RunAgain::WhenChanged)
 }
 
-/// `0-2,5` as numbers.
+/// Parses indexes such as `0-2,5`.
 fn parse_indexes(text: &str) -> BTreeSet<i64> {
     let mut indexes = BTreeSet::new();
     for part in text.split(',').filter(|part| !part.is_empty()) {
@@ -362,17 +366,17 @@ fn parse_indexes(text: &str) -> BTreeSet<i64> {
     indexes
 }
 
-/// Numbers as `0-2,5`.
+/// Formats indexes as `0-2,5`.
 fn print_indexes(indexes: &BTreeSet<i64>) -> String {
-    let mut runs: Vec<(i64, i64)> = Vec::new();
+    let mut ranges: Vec<(i64, i64)> = Vec::new();
     for index in indexes {
-        match runs.last_mut() {
+        match ranges.last_mut() {
             Some((_, last)) if *last + 1 == *index => *last = *index,
-            _ => runs.push((*index, *index)),
+            _ => ranges.push((*index, *index)),
         }
     }
     let print = |(first, last): &(i64, i64)| if first == last { first.to_string() } else { format!("{first}-{last}") };
-    runs.iter().map(print).collect::<Vec<_>>().join(",")
+    ranges.iter().map(print).collect::<Vec<_>>().join(",")
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
-//! The kinds that the cluster's parts read and write, and where the API serves them.
+//! The built-in kinds that the control plane reads and writes, and their paths in the API.
 
 use crate::api::storage::ObjectKey;
 
-/// A kind that some part of the cluster acts on.
+/// A built-in kind that the control plane reads or writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum ControlPlaneKind {
     Namespace,
@@ -49,7 +49,7 @@ impl ControlPlaneKind {
         Self::CsiNode,
     ];
 
-    /// Group, kind and plural; everything is version 1.
+    /// Returns API group, kind and plural. All kinds have version `v1`.
     const fn names(self) -> (&'static str, &'static str, &'static str) {
         match self {
             Self::Namespace => ("", "Namespace", "namespaces"),
@@ -90,25 +90,28 @@ impl ControlPlaneKind {
         if self.group().is_empty() { "v1".into() } else { format!("{}/v1", self.group()) }
     }
 
-    /// The path of a collection.
+    /// Returns the path of a collection. `namespace` is empty for cluster-scoped kinds and for all
+    /// namespaces.
     pub(crate) fn collection_path(self, namespace: &str) -> String {
         collection_path(self.group(), "v1", self.plural(), namespace)
     }
 
-    /// The path of an object.
+    /// Returns the path of one object.
     pub(crate) fn path(self, key: &ObjectKey) -> String {
         let (namespace, name) = key.parts();
         format!("{}/{}", self.collection_path(namespace), escape_path_segment(name))
     }
 }
 
-/// The path of a collection of any resource; no namespace for those that have none.
+/// Returns the path of a collection of any resource. `namespace` is empty for cluster-scoped
+/// resources.
 pub(crate) fn collection_path(group: &str, version: &str, plural: &str, namespace: &str) -> String {
     let root = if group.is_empty() { format!("/api/{version}") } else { format!("/apis/{group}/{version}") };
     if namespace.is_empty() { format!("{root}/{plural}") } else { format!("{root}/namespaces/{namespace}/{plural}") }
 }
 
-/// A name as a path carries it: some kinds allow letters that a path does not.
+/// Percent-encodes a name for a URL path. Some kinds allow names with characters that a path must
+/// escape.
 pub(crate) fn escape_path_segment(name: &str) -> String {
     let mut path = String::with_capacity(name.len());
     for byte in name.bytes() {

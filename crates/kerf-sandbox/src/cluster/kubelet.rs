@@ -1,6 +1,7 @@
-//! The kubelets of all simulated machines. There is no machine behind a Node here: a kubelet adopts a Node object that says it is
-//! simulated (`kwok.x-k8s.io/node`, the annotation by which KWOK finds its nodes too, so that one provider serves both), brings it to
-//! life after a while, keeps its lease, and runs the pods that are bound to it through their phases.
+//! The kubelets of all simulated instances. No instance runs behind a Node here. A kubelet adopts
+//! each Node with the annotation `kwok.x-k8s.io/node`, by which KWOK finds its nodes too, so that
+//! one provider serves both. It makes the Node ready after its boot time, renews its Lease, and
+//! moves the pods that are bound to it through their phases.
 
 mod heartbeat;
 pub(crate) mod node;
@@ -18,72 +19,72 @@ use self::heartbeat::HeartbeatTemplate;
 use super::objects::Node;
 use crate::api::storage::ObjectKey;
 
-/// The annotation of simulated nodes: KWOK's.
+/// Annotation of simulated nodes, which is KWOK's.
 pub(crate) const SIMULATED_NODE_ANNOTATION: &str = "kwok.x-k8s.io/node";
 
-/// Whether a kubelet of ours stands behind a Node.
+/// Returns true if a simulated kubelet manages the Node.
 pub(crate) fn is_simulated(node: &Node) -> bool {
     node.metadata.annotations.get(SIMULATED_NODE_ANNOTATION).is_some()
 }
 
-/// How far a machine is.
+/// State of a simulated instance and its kubelet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum InstancePhase {
-    /// It will be ready then.
+    /// The instance is booting, and becomes ready at `until`.
     Booting { until: Instant },
-    /// It never will.
+    /// The instance never becomes ready.
     NeverReady,
-    /// Its kubelet works.
+    /// The kubelet is running.
     Running,
-    /// Its kubelet has stopped.
+    /// The kubelet has stopped.
     KubeletStopped,
 }
 
-/// A machine, by the Node that stands for it.
+/// The simulated instance behind a Node.
 #[derive(Debug)]
 struct SimulatedInstance {
     uid: SmolStr,
     phase: InstancePhase,
     address: Ipv4Addr,
-    /// When the node's status was last reported.
+    /// Time of the last write of the node's status.
     last_reported_at: Instant,
     lease_key: ObjectKey,
     last_lease_write: Option<HeartbeatTemplate>,
     last_report: Option<LastStatusReport>,
 }
 
-/// The last report of a node's status, for as long as it can be repeated.
+/// The last write of a node's status, kept while it can be repeated.
 #[derive(Debug)]
 struct LastStatusReport {
     template: HeartbeatTemplate,
-    /// What it said that may be different the next time, though nobody else has written the Node.
+    /// Inputs of that write that may change although no other client writes the Node.
     images: Vec<SmolStr>,
     volumes: Vec<String>,
 }
 
-/// One run of a pod, from when its kubelet saw it.
+/// One run of a pod, from the moment at which its kubelet first saw it.
 #[derive(Debug)]
 struct PodRun {
     uid: SmolStr,
-    /// When its containers will be up.
+    /// Time at which its containers will be running.
     starts_at: Instant,
-    /// When they will have done their work, if they ever do.
+    /// Time at which its containers will complete; `None` if they run until they are stopped.
     ends_at: Option<Instant>,
-    /// When they will have stopped, if they were told to.
+    /// Time at which its containers will have stopped; `None` if the pod is not being deleted.
     stops_at: Option<Instant>,
     address: Option<Ipv4Addr>,
-    /// Since when they are up, as their statuses say it.
+    /// Start time of its containers, as their statuses print it.
     running_since: Option<String>,
     restarts: u32,
 }
 
-/// All machines.
+/// All simulated instances and the pods on them.
 #[derive(Debug)]
 pub(crate) struct Kubelets {
     instances: BTreeMap<ObjectKey, SimulatedInstance>,
     pod_runs: BTreeMap<ObjectKey, PodRun>,
     rng: Rng,
-    /// Machines whose Node will come and that never get anywhere.
+    /// Names of Nodes that do not exist yet and whose instances must never become ready.
     never_ready: std::collections::BTreeSet<SmolStr>,
     ip_allocator: IpAllocator,
 }
@@ -99,17 +100,17 @@ impl Kubelets {
         }
     }
 
-    /// Whether the kubelet of a node is at work.
+    /// Returns true if the kubelet of a node is running.
     fn is_kubelet_running(&self, node: &str) -> bool {
-        self.instances.get(&ObjectKey::new(None, node)).is_some_and(|machine| machine.phase == InstancePhase::Running)
+        self.instances.get(&ObjectKey::new(None, node)).is_some_and(|instance| instance.phase == InstancePhase::Running)
     }
 
     fn address_of(&self, node: &str) -> Option<Ipv4Addr> {
-        self.instances.get(&ObjectKey::new(None, node)).map(|machine| machine.address)
+        self.instances.get(&ObjectKey::new(None, node)).map(|instance| instance.address)
     }
 }
 
-/// Addresses that nobody else has. They are made up: nothing listens there.
+/// Allocates distinct IP addresses. They are fictitious: nothing listens there.
 #[derive(Debug, Default)]
 struct IpAllocator {
     nodes: u32,
@@ -117,13 +118,13 @@ struct IpAllocator {
 }
 
 impl IpAllocator {
-    /// 10.0.0.1 and on, for nodes.
+    /// Returns the next node address: 10.0.0.1 and up.
     fn next_node_ip(&mut self) -> Ipv4Addr {
         self.nodes = (self.nodes + 1) % 0x0020_0000;
         Ipv4Addr::from(0x0a00_0000 + self.nodes)
     }
 
-    /// 10.64.0.1 and on, for pods.
+    /// Returns the next pod address: 10.64.0.1 and up.
     fn next_pod_ip(&mut self) -> Ipv4Addr {
         self.pods = (self.pods + 1) % 0x0080_0000;
         Ipv4Addr::from(0x0a40_0000 + self.pods)

@@ -1,4 +1,5 @@
-//! Namespaces: what every one of them has from its beginning, and how one that is deleted is emptied before it goes.
+//! The namespace controller: creates the default objects of each namespace, and deletes the
+//! contents of a namespace that is being deleted.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +14,7 @@ use crate::api::storage::{ObjectKey, PageQuery};
 
 const FINALIZER: &str = "kubernetes";
 
-/// Furnishes a namespace, or empties one that is going.
+/// Creates the default objects of a namespace, or deletes its contents if it is being deleted.
 pub(crate) fn sync(plane: &mut ControlPlane, key: &ObjectKey) -> ApiResult<RunAgain> {
     let Some(namespace) = plane.cache.namespaces.get(key) else { return Ok(RunAgain::WhenChanged) };
     if namespace.metadata.is_deleting() {
@@ -24,26 +25,27 @@ pub(crate) fn sync(plane: &mut ControlPlane, key: &ObjectKey) -> ApiResult<RunAg
     Ok(RunAgain::WhenChanged)
 }
 
-/// The account that pods run as unless they say otherwise, and the certificate that they find the API server by.
+/// Creates the `ServiceAccount` `default` and the `ConfigMap` `kube-root-ca.crt`.
 fn create_namespace_defaults(plane: &ControlPlane, namespace: &str) -> ApiResult<()> {
     let account = json!({"metadata": {"name": "default"}});
     let certificate = json!({
         "metadata": {
             "name": "kube-root-ca.crt",
-            "annotations": {"kubernetes.io/description": "Holds what clients in this namespace need to know the API server by."},
+            "annotations": {"kubernetes.io/description": "Contains the CA bundle with which clients in this namespace verify the API server."},
         },
         "data": {"ca.crt": ""},
     });
     for (kind, object) in [(ControlPlaneKind::ServiceAccount, account), (ControlPlaneKind::ConfigMap, certificate)] {
         match plane.controller_client.create(kind, namespace, &object) {
-            Err(refusal) if refusal.code() != 409 => return Err(refusal),
+            Err(error) if error.code() != 409 => return Err(error),
             Ok(_) | Err(_) => {}
         }
     }
     Ok(())
 }
 
-/// Deletes everything in a namespace; when nothing is left, says so.
+/// Deletes all objects in a namespace. Removes the namespace's own finalizer once no object is
+/// left.
 fn delete_contents(plane: &ControlPlane, key: &ObjectKey, namespace: &Namespace) -> ApiResult<()> {
     let name = key.name();
     let registry = plane.server.inner.registry();
@@ -52,18 +54,18 @@ fn delete_contents(plane: &ControlPlane, key: &ObjectKey, namespace: &Namespace)
         tables.entry(resource.table).or_insert_with(|| resource.clone());
     }
     let everything = Selection::default();
-    let window =
+    let query =
         PageQuery { namespace: Some(name), selection: &everything, from: None, at_revision: None, limit: Some(1) };
-    let holds = |table| plane.server.inner.storage.page(table, window).is_ok_and(|page| !page.objects.is_empty());
-    let mut left = false;
+    let has_objects = |table| plane.server.inner.storage.page(table, query).is_ok_and(|page| !page.objects.is_empty());
+    let mut is_occupied = false;
     for (table, resource) in &tables {
-        if holds(*table) {
+        if has_objects(*table) {
             let path = collection_path(&resource.group, &resource.version, &resource.plural, name);
             plane.controller_client.delete_collection(&path)?;
-            left |= holds(*table);
+            is_occupied |= has_objects(*table);
         }
     }
-    if left || !namespace.spec.finalizers.iter().any(|finalizer| finalizer == FINALIZER) {
+    if is_occupied || !namespace.spec.finalizers.iter().any(|finalizer| finalizer == FINALIZER) {
         return Ok(());
     }
     let others: Vec<_> = namespace.spec.finalizers.iter().filter(|finalizer| *finalizer != FINALIZER).collect();

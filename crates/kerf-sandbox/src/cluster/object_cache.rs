@@ -1,6 +1,9 @@
-//! The cluster as its own parts see it: decoded once per change, indexed by what they ask for. It is always up to date before a
-//! controller acts, because the controllers run in one thread with it; so none of them has to guess what it has done itself.
-//! Invariant: an index holds exactly the objects that it describes, as they are now, and every order is that of the keys.
+//! The objects that the control plane acts on, decoded once per change and indexed by controller,
+//! namespace and node. The cache is up to date before each controller pass, so no controller has to
+//! account for its own recent writes.
+//!
+//! Invariant: an index holds exactly the objects that it describes, in their current state, ordered
+//! by key.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,7 +17,6 @@ use super::objects::{
 };
 use crate::api::storage::ObjectKey;
 
-/// Something with metadata.
 pub(crate) trait HasMetadata {
     fn meta(&self) -> &Meta;
 }
@@ -42,21 +44,21 @@ impl_has_metadata!(
     Workload
 );
 
-/// The objects of one kind, by key and by the uid of the owner that manages them.
+/// The objects of one kind, by key and by the uid of their controller.
 #[derive(Debug)]
 pub(crate) struct KindStore<T> {
     objects: BTreeMap<ObjectKey, Arc<T>>,
     by_controller: Index<T>,
-    /// Those that nobody manages, by namespace.
+    /// Objects without a controller, by namespace.
     without_controller: Index<T>,
 }
 
-/// Objects by something that they share.
+/// Objects grouped by a common attribute, such as the node name.
 type Index<T> = BTreeMap<SmolStr, BTreeMap<ObjectKey, Arc<T>>>;
 
-/// The objects that share this, in the order of their keys.
-fn indexed_objects<T>(index: &Index<T>, shared: &str) -> Vec<Arc<T>> {
-    index.get(shared).map(|found| found.values().cloned().collect()).unwrap_or_default()
+/// Returns the objects with this attribute, ordered by key.
+fn indexed_objects<T>(index: &Index<T>, attribute: &str) -> Vec<Arc<T>> {
+    index.get(attribute).map(|objects| objects.values().cloned().collect()).unwrap_or_default()
 }
 
 impl<T> Default for KindStore<T> {
@@ -78,24 +80,24 @@ impl<T: HasMetadata> KindStore<T> {
         self.objects.iter()
     }
 
-    /// The objects of a namespace.
+    /// Returns the objects of a namespace, ordered by key.
     pub(crate) fn of_namespace<'a>(&'a self, namespace: &'a str) -> impl Iterator<Item = (&'a ObjectKey, &'a Arc<T>)> {
         self.objects
             .range(ObjectKey::from_text(&format!("{namespace}/"))..)
             .take_while(move |(key, _)| key.is_in(namespace))
     }
 
-    /// The objects that the owner of this uid manages.
+    /// Returns the objects whose controller has this uid.
     pub(crate) fn managed_by(&self, uid: &str) -> Vec<Arc<T>> {
         indexed_objects(&self.by_controller, uid)
     }
 
-    /// The objects of a namespace that nobody manages.
+    /// Returns the objects of a namespace that have no controller.
     pub(crate) fn unmanaged_in(&self, namespace: &str) -> Vec<Arc<T>> {
         indexed_objects(&self.without_controller, namespace)
     }
 
-    /// Puts an object in place of what was there, or takes it away. Returns what was there.
+    /// Stores an object, or removes it if `now` is `None`. Returns the previous object.
     fn put(&mut self, key: &ObjectKey, now: Option<Arc<T>>) -> Option<Arc<T>> {
         let before = self.objects.get(key).cloned();
         if let Some(before) = &before {
@@ -107,11 +109,11 @@ impl<T: HasMetadata> KindStore<T> {
         match now {
             Some(now) => {
                 let meta = now.meta();
-                let (index, shared) = match meta.controller() {
+                let (index, attribute) = match meta.controller() {
                     Some(owner) => (&mut self.by_controller, &owner.uid),
                     None => (&mut self.without_controller, &meta.namespace),
                 };
-                index.entry(shared.clone()).or_default().insert(key.clone(), now.clone());
+                index.entry(attribute.clone()).or_default().insert(key.clone(), now.clone());
                 self.objects.insert(key.clone(), now);
             }
             None => drop(self.objects.remove(key)),
@@ -120,17 +122,17 @@ impl<T: HasMetadata> KindStore<T> {
     }
 }
 
-/// Takes a key out of an index, and the entry with the last one.
-fn remove_from_index<T>(index: &mut Index<T>, shared: &SmolStr, key: &ObjectKey) {
-    if let Some(found) = index.get_mut(shared) {
-        found.remove(key);
-        if found.is_empty() {
-            index.remove(shared);
+/// Removes a key from an index, and the group if it is empty then.
+fn remove_from_index<T>(index: &mut Index<T>, attribute: &SmolStr, key: &ObjectKey) {
+    if let Some(objects) = index.get_mut(attribute) {
+        objects.remove(key);
+        if objects.is_empty() {
+            index.remove(attribute);
         }
     }
 }
 
-/// The cluster.
+/// All objects that the control plane acts on.
 #[derive(Debug, Default)]
 pub(crate) struct ObjectCache {
     pub(crate) pods: KindStore<Pod>,
@@ -151,7 +153,8 @@ pub(crate) struct ObjectCache {
     pods_by_node: Index<Pod>,
 }
 
-/// What a key stood for before a change and stands for now.
+/// State of one cached object before and after a change. `None` means that the object did not or
+/// does not exist.
 #[derive(Clone, Debug)]
 pub(crate) struct CacheChange<T> {
     pub(crate) before: Option<Arc<T>>,
@@ -159,7 +162,7 @@ pub(crate) struct CacheChange<T> {
 }
 
 impl<T: HasMetadata> CacheChange<T> {
-    /// The metadata before and now.
+    /// Returns the metadata before and after the change.
     pub(crate) fn metas(&self) -> (Option<Meta>, Option<Meta>) {
         let meta = |object: &Option<Arc<T>>| object.as_ref().map(|object| object.meta().clone());
         (meta(&self.before), meta(&self.now))
@@ -167,14 +170,14 @@ impl<T: HasMetadata> CacheChange<T> {
 }
 
 impl<T> CacheChange<T> {
-    /// Both states, as far as there are any.
+    /// Returns the states that exist, the earlier one first.
     pub(crate) fn both(&self) -> impl Iterator<Item = &Arc<T>> {
         self.before.iter().chain(&self.now)
     }
 }
 
 impl ObjectCache {
-    /// The keys of all objects of a kind that are known.
+    /// Returns the keys of all cached objects of a kind. Empty for kinds that are not cached.
     pub(crate) fn keys(&self, kind: ControlPlaneKind) -> Vec<ObjectKey> {
         match kind {
             ControlPlaneKind::Pod => self.pods.keys(),
@@ -199,12 +202,12 @@ impl ObjectCache {
         }
     }
 
-    /// The pods on a node.
+    /// Returns the pods that are bound to a node.
     pub(crate) fn pods_on(&self, node: &str) -> Vec<Arc<Pod>> {
         indexed_objects(&self.pods_by_node, node)
     }
 
-    /// The attachments to a node.
+    /// Returns the VolumeAttachments of a node.
     pub(crate) fn attachments_on(&self, node: &str) -> Vec<Arc<Attachment>> {
         indexed_objects(&self.attachments_by_node, node)
     }
@@ -233,8 +236,8 @@ impl ObjectCache {
     }
 }
 
-/// Puts an object of a kind that has no index of its own on its shelf.
-pub(crate) fn put_object<T: HasMetadata>(shelf: &mut KindStore<T>, key: &ObjectKey, now: Option<T>) -> CacheChange<T> {
+/// Stores an object of a kind that has no index by node.
+pub(crate) fn put_object<T: HasMetadata>(store: &mut KindStore<T>, key: &ObjectKey, now: Option<T>) -> CacheChange<T> {
     let now = now.map(Arc::new);
-    CacheChange { before: shelf.put(key, now.clone()), now }
+    CacheChange { before: store.put(key, now.clone()), now }
 }

@@ -1,7 +1,8 @@
-//! The objects that the cluster's own parts act on, cut down to what they read. They are decoded from the stored bytes once for
-//! every change and shared by all controllers.
-//! Invariant: decoding skips what it does not know and never fails on an object that the API server has accepted; what is absent
-//! reads as the API's default.
+//! The objects that the control plane acts on, reduced to the fields that it reads. They are
+//! decoded from the stored bytes once per change and shared by all controllers.
+//!
+//! Invariant: decoding ignores unknown fields and never fails on an object that the API server has
+//! accepted. A missing field has the API's default.
 
 mod batch;
 mod cluster;
@@ -21,13 +22,13 @@ pub(crate) use cluster::{
     Attachment, ControllerRevision, Namespace, PersistentVolume, PodDisruptionBudget, VolumeClaim,
 };
 
-/// Labels or annotations, in the order of their keys.
+/// Labels or annotations, ordered by key.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Pairs(Vec<(SmolStr, SmolStr)>);
 
 impl Pairs {
     pub(crate) fn get(&self, key: &str) -> Option<&str> {
-        self.0.iter().find(|(own, _)| own == key).map(|(_, value)| value.as_str())
+        self.0.iter().find(|(name, _)| name == key).map(|(_, value)| value.as_str())
     }
 
     pub(crate) fn as_slice(&self) -> &[(SmolStr, SmolStr)] {
@@ -61,7 +62,7 @@ impl<'de> Deserialize<'de> for Pairs {
     }
 }
 
-/// What every object has.
+/// Metadata of any object.
 #[derive(Clone, Debug, Default, serde::Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct Meta {
@@ -88,19 +89,20 @@ impl Meta {
         self.deletion_timestamp.is_some()
     }
 
-    /// What is left of the finalizers without one of them, as a patch says it: none at all is no list.
+    /// Returns the finalizers except one, as a patch needs them: null if none is left.
     pub(crate) fn finalizers_without(&self, finalizer: &str) -> Value {
-        let left: Vec<&str> = self.finalizers.iter().map(SmolStr::as_str).filter(|own| *own != finalizer).collect();
-        if left.is_empty() { Value::Null } else { left.into() }
+        let remaining: Vec<&str> =
+            self.finalizers.iter().map(SmolStr::as_str).filter(|name| *name != finalizer).collect();
+        if remaining.is_empty() { Value::Null } else { remaining.into() }
     }
 
-    /// The owner that manages the object.
+    /// Returns the owner reference of the controller, if there is one.
     pub(crate) fn controller(&self) -> Option<&OwnerReference> {
         self.owner_references.iter().find(|owner| owner.controller)
     }
 }
 
-/// One owner of an object.
+/// One entry of `metadata.ownerReferences`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct OwnerReference {
@@ -112,7 +114,7 @@ pub(crate) struct OwnerReference {
     pub(crate) block_owner_deletion: bool,
 }
 
-/// Any object, as far as its metadata go.
+/// Any object, decoded for its metadata only.
 #[derive(Clone, Debug, Default, serde::Deserialize)]
 #[serde(default)]
 pub(crate) struct AnyObject {
@@ -133,12 +135,11 @@ pub(crate) struct Condition {
     pub(crate) last_heartbeat_time: Option<Timestamp>,
 }
 
-/// The condition of that type.
+/// Returns the condition of this type.
 pub(crate) fn find_condition<'a>(conditions: &'a [Condition], kind: &str) -> Option<&'a Condition> {
     conditions.iter().find(|condition| condition.kind == kind)
 }
 
-/// A pod.
 #[derive(Clone, Debug, Default, serde::Deserialize)]
 #[serde(default)]
 pub(crate) struct Pod {
@@ -162,7 +163,7 @@ pub(crate) struct PodSpec {
     pub(crate) affinity: Affinity,
 }
 
-/// The part of an affinity by which the pods of daemons say which node they are for.
+/// The part of an affinity by which a DaemonSet's pod names its node.
 #[derive(Clone, Debug, Default, serde::Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct Affinity {
@@ -194,7 +195,7 @@ struct FieldRequirement {
 }
 
 impl Affinity {
-    /// The one node that it asks for by name; empty if there is none.
+    /// Returns the one node that the affinity requires by name, or an empty string.
     pub(crate) fn required_node_name(&self) -> SmolStr {
         let terms = &self.node_affinity.required_during_scheduling_ignored_during_execution.node_selector_terms;
         terms
@@ -263,12 +264,13 @@ pub(crate) struct ContainerStatus {
 }
 
 impl Pod {
-    /// Whether it has ended, well or badly.
+    /// Returns true if the pod has succeeded or failed.
     pub(crate) fn is_terminal(&self) -> bool {
         matches!(self.status.phase.as_str(), "Succeeded" | "Failed")
     }
 
-    /// Whether it counts as one of its owner's: not ended and not on its way out.
+    /// Returns true if the pod counts as one of its owner's replicas: neither terminal nor being
+    /// deleted.
     pub(crate) fn is_active(&self) -> bool {
         !self.is_terminal() && !self.metadata.is_deleting()
     }
@@ -277,26 +279,25 @@ impl Pod {
         find_condition(&self.status.conditions, "Ready").is_some_and(|ready| ready.status == "True")
     }
 
-    /// Since when it is ready, if it is.
+    /// Returns the time since which the pod is ready, or `None` if it is not ready.
     pub(crate) fn ready_since(&self) -> Option<Timestamp> {
         find_condition(&self.status.conditions, "Ready")
             .filter(|ready| ready.status == "True")
             .and_then(|ready| ready.last_transition_time)
     }
 
-    /// The names of the claims that its volumes use.
+    /// Returns the names of the claims that the pod uses, ephemeral ones included.
     pub(crate) fn volume_claim_names(&self) -> impl Iterator<Item = SmolStr> + '_ {
         self.spec.volumes.iter().filter_map(|volume| {
-            let named = volume.persistent_volume_claim.as_ref().map(|source| source.claim_name.clone());
-            let own = || {
+            let claim_name = volume.persistent_volume_claim.as_ref().map(|source| source.claim_name.clone());
+            let ephemeral_claim_name = || {
                 volume.ephemeral.as_ref().map(|_| smol_str::format_smolstr!("{}-{}", self.metadata.name, volume.name))
             };
-            named.or_else(own)
+            claim_name.or_else(ephemeral_claim_name)
         })
     }
 }
 
-/// A node.
 #[derive(Clone, Debug, Default, serde::Deserialize)]
 #[serde(default)]
 pub(crate) struct Node {
@@ -333,13 +334,14 @@ impl Node {
     }
 }
 
-/// What makes pods from a template: the part that all of these kinds share, and the fields that only some have.
+/// A Deployment, ReplicaSet, StatefulSet or DaemonSet: the fields that these kinds share, and
+/// fields that only some of them have.
 #[derive(Clone, Debug, Default, serde::Deserialize)]
 #[serde(default)]
 pub(crate) struct Workload {
     pub(crate) metadata: Meta,
     pub(crate) spec: WorkloadSpec,
-    /// Compared with what it should be, and written as a whole.
+    /// The status as JSON. Controllers compare it with the desired status and write whole fields.
     pub(crate) status: Value,
 }
 
@@ -362,7 +364,7 @@ pub(crate) struct WorkloadSpec {
     pub(crate) persistent_volume_claim_retention_policy: Retention,
 }
 
-/// How a change of the template is rolled out.
+/// How the workload rolls out a change of its template.
 #[derive(Clone, Debug, Default, serde::Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct Strategy {
@@ -401,13 +403,13 @@ impl Workload {
         LabelSelector::from_object(self.spec.selector.as_ref())
     }
 
-    /// A number of the status; zero if it is not there.
+    /// Returns a number from the status, or zero if the field is missing.
     pub(crate) fn status_count(&self, field: &str) -> i64 {
         self.status.get(field).and_then(Value::as_i64).unwrap_or_default()
     }
 }
 
-/// A number, or a share of `total`: `25%` of 10 is 2 rounded down, 3 rounded up.
+/// Resolves a number or a percentage of `total`: `25%` of 10 is 2 rounded down, 3 rounded up.
 pub(crate) fn resolve_int_or_percent(amount: &Value, total: i64, round_up: bool) -> i64 {
     match amount {
         Value::Number(number) => number.as_i64().unwrap_or_default(),

@@ -1,15 +1,17 @@
-//! Pods whose node is gone: nobody will ever end them, so they are ended here after a while.
+//! Pod garbage collection: deletes pods whose node does not exist. Without a kubelet such a pod
+//! would never terminate.
 
 use serde_json::json;
 
 use super::control_plane::{ControlPlane, RunAgain};
 use super::kind::ControlPlaneKind;
-use super::pods::ignore_gone;
+use super::pods::ignore_not_found_or_conflict;
 use crate::api::object::rfc3339_seconds;
 use crate::api::status::ApiResult;
 use crate::api::storage::ObjectKey;
 
-/// Ends a pod that is bound to a node which does not exist. Asked for when the quarantine is over.
+/// Deletes a pod that is bound to a node which does not exist. The work item is enqueued for the
+/// end of the quarantine.
 pub(crate) fn sync(plane: &mut ControlPlane, key: &ObjectKey) -> ApiResult<RunAgain> {
     let Some(pod) = plane.cache.pods.get(key) else { return Ok(RunAgain::WhenChanged) };
     let node = ObjectKey::new(None, &pod.spec.node_name);
@@ -23,7 +25,7 @@ pub(crate) fn sync(plane: &mut ControlPlane, key: &ObjectKey) -> ApiResult<RunAg
             "observedGeneration": pod.metadata.generation,
         });
         let status = json!({"phase": "Failed", "conditions": [condition]});
-        ignore_gone(plane.controller_client.patch_status(ControlPlaneKind::Pod, key, &status))?;
+        ignore_not_found_or_conflict(plane.controller_client.patch_status(ControlPlaneKind::Pod, key, &status))?;
     }
     plane.controller_client.force_delete_pod(key, &pod.metadata.uid)?;
     Ok(RunAgain::WhenChanged)

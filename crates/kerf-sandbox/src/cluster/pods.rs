@@ -1,5 +1,5 @@
-//! What all controllers that make pods have in common: whose pods are whose, how one is made from a template, which go first when there
-//! are too many, and since when one counts as available.
+//! Functions that all pod-creating controllers share: adopting and releasing pods, building a pod
+//! from a template, deletion order and availability.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -17,12 +17,13 @@ use crate::api::object;
 use crate::api::selector::LabelSelector;
 use crate::api::status::ApiResult;
 
-/// How many pods one pass makes or deletes at most.
+/// Largest number of pods that one pass creates or deletes.
 pub(crate) const MAX_PODS_PER_PASS: usize = 500;
-/// The annotation that says which pods are cheap to lose.
+/// Annotation with a pod's deletion cost. A ReplicaSet that scales down deletes pods with a lower
+/// cost first.
 const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
 
-/// The reference by which an object belongs to its controller.
+/// Returns the owner reference that makes `meta` the controller of an object.
 pub(crate) fn controller_reference(kind: ControlPlaneKind, meta: &Meta) -> Value {
     json!({
         "apiVersion": kind.api_version(), "kind": kind.kind(), "name": meta.name, "uid": meta.uid,
@@ -30,7 +31,7 @@ pub(crate) fn controller_reference(kind: ControlPlaneKind, meta: &Meta) -> Value
     })
 }
 
-/// A pod made from a template, owned by `owner`. Without a name the server makes one up.
+/// Returns a pod built from a template and owned by `owner`. The API server generates its name.
 pub(crate) fn from_template(template: &Value, owner: (ControlPlaneKind, &Meta)) -> Value {
     let mut pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {}, "spec": template.get("spec").cloned().unwrap_or_default()});
     for field in ["labels", "annotations", "finalizers"] {
@@ -44,7 +45,8 @@ pub(crate) fn from_template(template: &Value, owner: (ControlPlaneKind, &Meta)) 
 }
 
 impl ControlPlane {
-    /// The pods of a controller. Loose ones that its selector covers are taken on; ones that it no longer covers are let go.
+    /// Returns the pods of a controller. It adopts pods without a controller that match the
+    /// selector, and releases pods that no longer match.
     pub(crate) fn claim_pods(
         &self,
         kind: ControlPlaneKind,
@@ -60,7 +62,11 @@ impl ControlPlane {
                 let patch = json!({
                     "metadata": {"uid": pod.metadata.uid, "ownerReferences": [{"$patch": "delete", "uid": owner.uid}]},
                 });
-                ignore_gone(self.controller_client.patch(ControlPlaneKind::Pod, &pod.metadata.key(), &patch))?;
+                ignore_not_found_or_conflict(self.controller_client.patch(
+                    ControlPlaneKind::Pod,
+                    &pod.metadata.key(),
+                    &patch,
+                ))?;
             }
         }
         if owner.is_deleting() {
@@ -71,7 +77,11 @@ impl ControlPlane {
                 let patch = json!({
                     "metadata": {"uid": pod.metadata.uid, "ownerReferences": [controller_reference(kind, owner)]},
                 });
-                ignore_gone(self.controller_client.patch(ControlPlaneKind::Pod, &pod.metadata.key(), &patch))?;
+                ignore_not_found_or_conflict(self.controller_client.patch(
+                    ControlPlaneKind::Pod,
+                    &pod.metadata.key(),
+                    &patch,
+                ))?;
                 claimed.push(pod);
             }
         }
@@ -79,22 +89,24 @@ impl ControlPlane {
     }
 }
 
-/// An object that is gone, or is another one by now, needs nothing any more.
-pub(crate) fn ignore_gone<T>(outcome: ApiResult<T>) -> ApiResult<()> {
+/// Treats 404 and 409 as success: the object was deleted or replaced, so the write is no longer
+/// needed.
+pub(crate) fn ignore_not_found_or_conflict<T>(outcome: ApiResult<T>) -> ApiResult<()> {
     match outcome {
-        Err(refusal) if !matches!(refusal.code(), 404 | 409) => Err(refusal),
+        Err(error) if !matches!(error.code(), 404 | 409) => Err(error),
         Ok(_) | Err(_) => Ok(()),
     }
 }
 
-/// Since when a pod that has to be ready for `min_ready_seconds` counts as available: in the past, it does; in the future, it will;
-/// none, it is not ready.
+/// Returns the time at which a pod has been ready for `min_ready_seconds`. The pod is available if
+/// that time is not in the future. Returns `None` if the pod is not ready.
 pub(crate) fn available_at(pod: &Pod, min_ready_seconds: i64) -> Option<Timestamp> {
     let since = pod.ready_since()?;
     since.checked_add(jiff::SignedDuration::from_secs(min_ready_seconds)).ok()
 }
 
-/// How many of the pods are ready and how many available, and in how long the next one becomes available.
+/// Returns the number of ready pods, the number of available pods, and the time until the next pod
+/// becomes available.
 pub(crate) fn count_ready(pods: &[Arc<Pod>], min_ready_seconds: i64, now: Timestamp) -> (i64, i64, Option<Duration>) {
     let (mut ready, mut available, mut next) = (0, 0, None);
     for pod in pods.iter().filter(|pod| pod.is_ready()) {
@@ -111,12 +123,13 @@ pub(crate) fn count_ready(pods: &[Arc<Pod>], min_ready_seconds: i64, now: Timest
     (ready, available, next)
 }
 
-/// The order in which pods go when there are too many: those without a node first, then those that are not running, not ready, cheap by
-/// their own word, crowded together, young.
+/// Sorts pods in the order in which a scale-down deletes them: without a node, not running, not
+/// ready, low deletion cost, many pods on the same node, ready for a shorter time, more restarts,
+/// newer.
 pub(crate) fn sort_by_deletion_order(pods: &mut [Arc<Pod>]) {
-    let mut crowd: BTreeMap<SmolStr, usize> = BTreeMap::new();
+    let mut pods_per_node: BTreeMap<SmolStr, usize> = BTreeMap::new();
     for pod in pods.iter() {
-        *crowd.entry(pod.spec.node_name.clone()).or_default() += 1;
+        *pods_per_node.entry(pod.spec.node_name.clone()).or_default() += 1;
     }
     pods.sort_by_cached_key(|pod| {
         let phase = match pod.status.phase.as_str() {
@@ -132,7 +145,7 @@ pub(crate) fn sort_by_deletion_order(pods: &mut [Arc<Pod>]) {
             phase,
             pod.is_ready(),
             cost,
-            Reverse(crowd.get(&pod.spec.node_name).copied().unwrap_or_default()),
+            Reverse(pods_per_node.get(&pod.spec.node_name).copied().unwrap_or_default()),
             Reverse(pod.ready_since()),
             Reverse(restarts),
             Reverse(pod.metadata.creation_timestamp),

@@ -1,4 +1,4 @@
-//! ReplicaSets: as many pods as they say, no more and no fewer.
+//! The ReplicaSet controller: creates and deletes pods until their number equals `spec.replicas`.
 
 use std::sync::Arc;
 
@@ -8,35 +8,41 @@ use super::control_plane::{ControlPlane, RunAgain};
 use super::events::{EventComponent, EventType};
 use super::kind::ControlPlaneKind;
 use super::objects::{Pod, Workload};
-use super::pods::{MAX_PODS_PER_PASS, count_ready, from_template, ignore_gone, sort_by_deletion_order};
+use super::pods::{
+    MAX_PODS_PER_PASS, count_ready, from_template, ignore_not_found_or_conflict, sort_by_deletion_order,
+};
 use crate::api::status::ApiResult;
 use crate::api::storage::ObjectKey;
 
 const EVENT_COMPONENT: EventComponent = EventComponent::Controller("replicaset-controller");
 
-/// Makes or deletes pods until there are as many as wanted, and says how many there are.
+/// Creates or deletes pods until their number is the desired one, and writes the status.
 pub(crate) fn sync(plane: &mut ControlPlane, key: &ObjectKey) -> ApiResult<RunAgain> {
     let Some(set) = plane.cache.replica_sets.get(key) else { return Ok(RunAgain::WhenChanged) };
     let pods = plane.claim_pods(ControlPlaneKind::ReplicaSet, &set.metadata, set.selector().as_ref())?;
     let active: Vec<Arc<Pod>> = pods.iter().filter(|pod| pod.is_active()).cloned().collect();
     let outcome = if set.metadata.is_deleting() { Ok(()) } else { manage_replicas(plane, &set, active.clone()) };
-    let again =
-        write_status(plane, key, &set, &active, outcome.as_ref().err().map(|refusal| refusal.message().to_string()))?;
+    let run_again =
+        write_status(plane, key, &set, &active, outcome.as_ref().err().map(|error| error.message().to_string()))?;
     outcome?;
-    Ok(again)
+    Ok(run_again)
 }
 
 fn manage_replicas(plane: &mut ControlPlane, set: &Workload, mut active: Vec<Arc<Pod>>) -> ApiResult<()> {
-    let wanted = usize::try_from(set.replicas()).unwrap_or_default();
-    if active.len() < wanted {
+    let desired = usize::try_from(set.replicas()).unwrap_or_default();
+    if active.len() < desired {
         let pod = from_template(&set.spec.template, (ControlPlaneKind::ReplicaSet, &set.metadata));
-        for _ in 0..(wanted - active.len()).min(MAX_PODS_PER_PASS) {
+        for _ in 0..(desired - active.len()).min(MAX_PODS_PER_PASS) {
             create(plane, set, &pod)?;
         }
-    } else if active.len() > wanted {
+    } else if active.len() > desired {
         sort_by_deletion_order(&mut active);
-        for pod in active.iter().take((active.len() - wanted).min(MAX_PODS_PER_PASS)) {
-            ignore_gone(plane.controller_client.delete(ControlPlaneKind::Pod, &pod.metadata.key(), &pod.metadata.uid))?;
+        for pod in active.iter().take((active.len() - desired).min(MAX_PODS_PER_PASS)) {
+            ignore_not_found_or_conflict(plane.controller_client.delete(
+                ControlPlaneKind::Pod,
+                &pod.metadata.key(),
+                &pod.metadata.uid,
+            ))?;
             let message = format!("Deleted pod: {}", pod.metadata.name);
             plane.publish_event(
                 EVENT_COMPONENT,
@@ -64,8 +70,8 @@ fn create(plane: &mut ControlPlane, set: &Workload, pod: &Value) -> ApiResult<()
             );
             Ok(())
         }
-        Err(refusal) => {
-            let message = format!("Error creating: {}", refusal.message());
+        Err(error) => {
+            let message = format!("Error creating: {}", error.message());
             plane.publish_event(
                 EVENT_COMPONENT,
                 (ControlPlaneKind::ReplicaSet, &set.metadata),
@@ -73,12 +79,12 @@ fn create(plane: &mut ControlPlane, set: &Workload, pod: &Value) -> ApiResult<()
                 "FailedCreate",
                 message,
             );
-            Err(refusal)
+            Err(error)
         }
     }
 }
 
-/// Writes the status, if it is not what it should be.
+/// Writes the status if it differs.
 fn write_status(
     plane: &ControlPlane,
     key: &ObjectKey,
@@ -89,8 +95,8 @@ fn write_status(
     let (ready, available, next) = count_ready(active, set.spec.min_ready_seconds, plane.now());
     let labels = set.spec.template.pointer("/metadata/labels").and_then(Value::as_object);
     let labelled = |pod: &&Arc<Pod>| {
-        let own = &pod.metadata.labels;
-        labels.into_iter().flatten().all(|(key, value)| own.get(key) == value.as_str())
+        let pod_labels = &pod.metadata.labels;
+        labels.into_iter().flatten().all(|(key, value)| pod_labels.get(key) == value.as_str())
     };
     let mut status = json!({
         "replicas": active.len(),
@@ -100,7 +106,7 @@ fn write_status(
         "observedGeneration": set.metadata.generation,
         "terminatingReplicas": 0,
     });
-    // Zeros are left out, but for the two that always stand there.
+    // Fields that are zero are omitted, except `replicas` and `terminatingReplicas`.
     for field in ["fullyLabeledReplicas", "readyReplicas", "availableReplicas"] {
         if status[field] == 0 {
             status[field] = Value::Null;
@@ -114,16 +120,21 @@ fn write_status(
         None => Value::Null,
     };
     if status_differs(&set.status, &status) {
-        ignore_gone(plane.controller_client.merge_patch_status(ControlPlaneKind::ReplicaSet, key, &status))?;
+        ignore_not_found_or_conflict(plane.controller_client.merge_patch_status(
+            ControlPlaneKind::ReplicaSet,
+            key,
+            &status,
+        ))?;
     }
     Ok(next.map_or(RunAgain::WhenChanged, RunAgain::After))
 }
 
-/// Whether some field of `wanted` is not what `status` says. What is zero, empty or null may as well be absent.
-pub(crate) fn status_differs(status: &Value, wanted: &Value) -> bool {
-    let absent = |value: &Value| value.is_null() || value == &json!(0);
-    wanted.as_object().into_iter().flatten().any(|(field, wanted)| match status.get(field) {
-        Some(present) => present != wanted && !(absent(present) && absent(wanted)),
-        None => !absent(wanted),
+/// Returns true if a field of `desired` differs from `status`. A field that is zero or null equals
+/// a missing field.
+pub(crate) fn status_differs(status: &Value, desired: &Value) -> bool {
+    let is_absent = |value: &Value| value.is_null() || value == &json!(0);
+    desired.as_object().into_iter().flatten().any(|(field, desired)| match status.get(field) {
+        Some(current) => current != desired && !(is_absent(current) && is_absent(desired)),
+        None => !is_absent(desired),
     })
 }

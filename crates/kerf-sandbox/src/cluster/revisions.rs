@@ -1,5 +1,5 @@
-//! ControllerRevisions: the templates that a StatefulSet or DaemonSet has had, by which `kubectl rollout` goes back and forth and by
-//! which the pods of one template are told from those of another.
+//! ControllerRevisions: the pod templates of a StatefulSet or DaemonSet. `kubectl rollout` reads
+//! them for its history and for undo. Their names tell pods of different templates apart.
 
 use std::sync::Arc;
 
@@ -9,27 +9,28 @@ use super::control_plane::ControlPlane;
 use super::deployment::template_hash;
 use super::kind::ControlPlaneKind;
 use super::objects::{ControllerRevision, Workload};
-use super::pods::{controller_reference, ignore_gone};
+use super::pods::{controller_reference, ignore_not_found_or_conflict};
 use crate::api::status::ApiResult;
 
-/// The label by which a pod says of which revision it is.
+/// Label of a pod that names its revision.
 pub(crate) const REVISION_HASH: &str = "controller-revision-hash";
 
-/// The name of the current template's revision. It is made if it is new, and numbered anew if it has come back.
+/// Returns the name of the current template's revision. Creates the revision if it is new. A
+/// template that was current before gets a new, highest number.
 pub(crate) fn ensure_current(plane: &ControlPlane, kind: ControlPlaneKind, owner: &Workload) -> ApiResult<String> {
     let template = json!({"spec": {"template": as_revision_data(&owner.spec.template)}});
-    let known = sorted(plane, owner);
-    let newest = known.last().map_or(0, |revision| revision.revision);
-    if let Some(same) = known.iter().rev().find(|revision| revision.data == template) {
-        if same.revision < newest {
+    let revisions = sorted(plane, owner);
+    let newest = revisions.last().map_or(0, |revision| revision.revision);
+    if let Some(existing) = revisions.iter().rev().find(|revision| revision.data == template) {
+        if existing.revision < newest {
             let patch = json!({"revision": newest + 1});
-            ignore_gone(plane.controller_client.patch(
+            ignore_not_found_or_conflict(plane.controller_client.patch(
                 ControlPlaneKind::ControllerRevision,
-                &same.metadata.key(),
+                &existing.metadata.key(),
                 &patch,
             ))?;
         }
-        return Ok(same.metadata.name.to_string());
+        return Ok(existing.metadata.name.to_string());
     }
     let hash = template_hash(&owner.spec.template, owner.status_count("collisionCount"));
     let name = format!("{}-{hash}", owner.metadata.name);
@@ -40,12 +41,13 @@ pub(crate) fn ensure_current(plane: &ControlPlane, kind: ControlPlaneKind, owner
         "data": template, "revision": newest + 1,
     });
     match plane.controller_client.create(ControlPlaneKind::ControllerRevision, &owner.metadata.namespace, &revision) {
-        Err(refusal) if refusal.code() != 409 => Err(refusal),
+        Err(error) if error.code() != 409 => Err(error),
         Ok(_) | Err(_) => Ok(name),
     }
 }
 
-/// What a revision keeps of a template: what `kubectl rollout undo` patches back.
+/// Returns the form in which a revision stores a template, which `kubectl rollout undo` sends as a
+/// patch.
 fn as_revision_data(template: &Value) -> Value {
     let mut template = template.clone();
     if let Some(template) = template.as_object_mut() {
@@ -54,7 +56,7 @@ fn as_revision_data(template: &Value) -> Value {
     template
 }
 
-/// The template that a revision keeps.
+/// Returns the template that a revision stores.
 pub(crate) fn template_of_revision(revision: &ControllerRevision) -> Value {
     let mut template = revision.data.pointer("/spec/template").cloned().unwrap_or_default();
     if let Some(template) = template.as_object_mut() {
@@ -63,23 +65,23 @@ pub(crate) fn template_of_revision(revision: &ControllerRevision) -> Value {
     template
 }
 
-/// The revisions of a workload, oldest first.
+/// Returns the revisions of a workload, oldest first.
 fn sorted(plane: &ControlPlane, owner: &Workload) -> Vec<Arc<ControllerRevision>> {
     let mut revisions = plane.cache.controller_revisions.managed_by(&owner.metadata.uid);
     revisions.sort_by_key(|revision| (revision.revision, revision.metadata.name.clone()));
     revisions
 }
 
-/// Deletes the oldest revisions that no pod has any more, down to the history's length.
+/// Deletes the oldest revisions that no pod uses, until `revisionHistoryLimit` of them are left.
 pub(crate) fn delete_old_revisions(plane: &ControlPlane, owner: &Workload, in_use: &[&str]) -> ApiResult<()> {
     let limit = usize::try_from(owner.spec.revision_history_limit.unwrap_or(10)).unwrap_or_default();
-    let idle: Vec<Arc<ControllerRevision>> = sorted(plane, owner)
+    let unused: Vec<Arc<ControllerRevision>> = sorted(plane, owner)
         .into_iter()
         .filter(|revision| !in_use.contains(&revision.metadata.name.as_str()))
         .collect();
-    for revision in idle.iter().take(idle.len().saturating_sub(limit)) {
+    for revision in unused.iter().take(unused.len().saturating_sub(limit)) {
         let key = revision.metadata.key();
-        ignore_gone(plane.controller_client.delete(
+        ignore_not_found_or_conflict(plane.controller_client.delete(
             ControlPlaneKind::ControllerRevision,
             &key,
             &revision.metadata.uid,

@@ -1,4 +1,5 @@
-//! StatefulSets: pods with names and volumes of their own, made in order and replaced from the last to the first.
+//! The StatefulSet controller: pods with stable names and volumes, created in order and replaced
+//! from the last to the first.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,7 +10,7 @@ use super::control_plane::{ControlPlane, RunAgain};
 use super::events::{EventComponent, EventType};
 use super::kind::ControlPlaneKind;
 use super::objects::{Pod, Workload};
-use super::pods::{available_at, controller_reference, count_ready, from_template, ignore_gone};
+use super::pods::{available_at, controller_reference, count_ready, from_template, ignore_not_found_or_conflict};
 use super::replicaset::status_differs;
 use super::revisions::{self, REVISION_HASH};
 use crate::api::object;
@@ -18,28 +19,30 @@ use crate::api::storage::ObjectKey;
 
 const EVENT_COMPONENT: EventComponent = EventComponent::Controller("statefulset-controller");
 
-/// A StatefulSet and its pods.
+/// A StatefulSet, its pods and its revisions.
 struct StatefulSetState<'a> {
     set: &'a Workload,
-    /// The pods by their number.
+    /// Pods by ordinal.
     pods: BTreeMap<i64, Arc<Pod>>,
-    /// The names of the current template's revision, and of the one that pods had before.
+    /// Name of the current template's revision.
     update_revision: String,
+    /// Name of the revision before the current rollout; equal to `update_revision` if there is
+    /// none.
     current_revision: String,
 }
 
-/// Makes, replaces and deletes pods, one after the other unless the set says otherwise.
+/// Creates, replaces and deletes pods, one after another unless the policy is `Parallel`.
 pub(crate) fn sync(plane: &mut ControlPlane, key: &ObjectKey) -> ApiResult<RunAgain> {
     let Some(set) = plane.cache.stateful_sets.get(key) else { return Ok(RunAgain::WhenChanged) };
     let pods = plane.claim_pods(ControlPlaneKind::StatefulSet, &set.metadata, set.selector().as_ref())?;
     if set.metadata.is_deleting() {
         return Ok(RunAgain::WhenChanged);
     }
-    let update = revisions::ensure_current(plane, ControlPlaneKind::StatefulSet, &set)?;
+    let update_revision = revisions::ensure_current(plane, ControlPlaneKind::StatefulSet, &set)?;
     let known = set.status.get("currentRevision").and_then(Value::as_str).unwrap_or_default();
-    let current = if known.is_empty() { update.clone() } else { known.to_string() };
+    let current_revision = if known.is_empty() { update_revision.clone() } else { known.to_string() };
     let pods = pods.into_iter().filter_map(|pod| Some((ordinal(&set, &pod)?, pod))).collect();
-    let state = StatefulSetState { set: &set, pods, update_revision: update, current_revision: current };
+    let state = StatefulSetState { set: &set, pods, update_revision, current_revision };
     manage_pods(plane, &state)?;
     let in_use: Vec<String> = state
         .pods
@@ -51,7 +54,7 @@ pub(crate) fn sync(plane: &mut ControlPlane, key: &ObjectKey) -> ApiResult<RunAg
     write_status(plane, key, &state)
 }
 
-/// The number in a pod's name, if the pod is one of the set's.
+/// Returns the ordinal in a pod's name, or `None` if the name does not belong to the set.
 fn ordinal(set: &Workload, pod: &Pod) -> Option<i64> {
     pod.metadata.name.strip_prefix(set.metadata.name.as_str())?.strip_prefix('-')?.parse().ok()
 }
@@ -70,7 +73,7 @@ impl StatefulSetState<'_> {
         self.set.spec.pod_management_policy == "Parallel"
     }
 
-    /// Which template a new pod of this number gets.
+    /// Returns the revision whose template a new pod with this ordinal gets.
     fn revision_for(&self, ordinal: i64) -> &str {
         let partition = self.set.spec.update_strategy.rolling_update.partition;
         let rolls = self.set.spec.update_strategy.kind != "OnDelete";
@@ -82,13 +85,14 @@ impl StatefulSetState<'_> {
     }
 }
 
-/// One pass. In order: each pod is there and well before the next is touched.
+/// Makes one pass. Unless the policy is `Parallel`, it changes a pod only if all pods before it are
+/// available.
 fn manage_pods(plane: &mut ControlPlane, state: &StatefulSetState<'_>) -> ApiResult<()> {
-    let (set, wanted) = (state.set, state.desired_ordinals());
-    let well = |plane: &ControlPlane, pod: &Pod| {
+    let (set, desired_ordinals) = (state.set, state.desired_ordinals());
+    let is_available = |plane: &ControlPlane, pod: &Pod| {
         pod.is_active() && available_at(pod, set.spec.min_ready_seconds).is_some_and(|at| at <= plane.now())
     };
-    for ordinal in wanted.clone() {
+    for ordinal in desired_ordinals.clone() {
         match state.pods.get(&ordinal) {
             None => create(plane, state, ordinal)?,
             Some(pod) if pod.is_terminal() && !pod.metadata.is_deleting() => {
@@ -105,15 +109,15 @@ fn manage_pods(plane: &mut ControlPlane, state: &StatefulSetState<'_>) -> ApiRes
                 );
                 plane.controller_client.delete(ControlPlaneKind::Pod, &pod.metadata.key(), &pod.metadata.uid)?;
             }
-            Some(pod) if well(plane, pod) => continue,
+            Some(pod) if is_available(plane, pod) => continue,
             Some(_) => {}
         }
         if !state.is_parallel() {
             return Ok(());
         }
     }
-    // Too many: from the last on.
-    for (_, pod) in state.pods.iter().rev().filter(|(ordinal, _)| !wanted.contains(ordinal)) {
+    // Scale down, highest ordinal first.
+    for (_, pod) in state.pods.iter().rev().filter(|(ordinal, _)| !desired_ordinals.contains(ordinal)) {
         if !pod.metadata.is_deleting() {
             delete(plane, set, pod)?;
         }
@@ -124,8 +128,9 @@ fn manage_pods(plane: &mut ControlPlane, state: &StatefulSetState<'_>) -> ApiRes
     if set.spec.update_strategy.kind == "OnDelete" {
         return Ok(());
     }
-    // Old ones are replaced from the last on, each when all after it are well.
-    for ordinal in wanted.rev() {
+    // Replace outdated pods from the highest ordinal down, each once all pods after it are
+    // available.
+    for ordinal in desired_ordinals.rev() {
         let Some(pod) = state.pods.get(&ordinal) else { return Ok(()) };
         if revision_of(pod) != state.revision_for(ordinal) {
             if !pod.metadata.is_deleting() {
@@ -133,7 +138,7 @@ fn manage_pods(plane: &mut ControlPlane, state: &StatefulSetState<'_>) -> ApiRes
             }
             return Ok(());
         }
-        if !well(plane, pod) {
+        if !is_available(plane, pod) {
             return Ok(());
         }
     }
@@ -153,13 +158,15 @@ fn delete(plane: &mut ControlPlane, set: &Workload, pod: &Pod) -> ApiResult<()> 
     Ok(())
 }
 
-/// Makes the pod of a number, and its claims first.
+/// Creates the pod with an ordinal, after its claims.
 fn create(plane: &mut ControlPlane, state: &StatefulSetState<'_>, ordinal: i64) -> ApiResult<()> {
     let set = state.set;
     let name = format!("{}-{ordinal}", set.metadata.name);
     let revision = state.revision_for(ordinal).to_string();
-    let kept = plane.cache.controller_revisions.get(&ObjectKey::new(Some(&set.metadata.namespace), &revision));
-    let template = kept.as_deref().map_or_else(|| set.spec.template.clone(), revisions::template_of_revision);
+    let stored_revision =
+        plane.cache.controller_revisions.get(&ObjectKey::new(Some(&set.metadata.namespace), &revision));
+    let template =
+        stored_revision.as_deref().map_or_else(|| set.spec.template.clone(), revisions::template_of_revision);
     let mut pod = from_template(&template, (ControlPlaneKind::StatefulSet, &set.metadata));
     object::remove(&mut pod, &["metadata", "generateName"]);
     object::set_meta(&mut pod, "name", name.as_str());
@@ -194,9 +201,9 @@ fn create(plane: &mut ControlPlane, state: &StatefulSetState<'_>, ordinal: i64) 
             );
             Ok(())
         }
-        Err(refusal) => {
+        Err(error) => {
             let message =
-                format!("create Pod {name} in StatefulSet {} failed error: {}", set.metadata.name, refusal.message());
+                format!("create Pod {name} in StatefulSet {} failed error: {}", set.metadata.name, error.message());
             plane.publish_event(
                 EVENT_COMPONENT,
                 (ControlPlaneKind::StatefulSet, &set.metadata),
@@ -204,12 +211,12 @@ fn create(plane: &mut ControlPlane, state: &StatefulSetState<'_>, ordinal: i64) 
                 "FailedCreate",
                 message,
             );
-            Err(refusal)
+            Err(error)
         }
     }
 }
 
-/// Makes a pod's claim, if it is not there from an earlier pod of that name.
+/// Creates a pod's claim, unless it exists from an earlier pod of the same name.
 fn create_claim(plane: &ControlPlane, set: &Workload, template: &Value, name: &str) -> ApiResult<()> {
     if plane.cache.volume_claims.get(&ObjectKey::new(Some(&set.metadata.namespace), name)).is_some() {
         return Ok(());
@@ -232,26 +239,31 @@ fn create_claim(plane: &ControlPlane, set: &Workload, template: &Value, name: &s
         );
     }
     match plane.controller_client.create(ControlPlaneKind::PersistentVolumeClaim, &set.metadata.namespace, &claim) {
-        Err(refusal) if refusal.code() != 409 => Err(refusal),
+        Err(error) if error.code() != 409 => Err(error),
         Ok(_) | Err(_) => Ok(()),
     }
 }
 
 fn write_status(plane: &ControlPlane, key: &ObjectKey, state: &StatefulSetState<'_>) -> ApiResult<RunAgain> {
     let set = state.set;
-    let alive: Vec<Arc<Pod>> = state.pods.values().filter(|pod| !pod.is_terminal()).cloned().collect();
-    let (ready, available, next) = count_ready(&alive, set.spec.min_ready_seconds, plane.now());
-    let of = |revision: &str| alive.iter().filter(|pod| pod.is_active() && revision_of(pod) == revision).count() as i64;
-    let updated = of(&state.update_revision);
-    let done = updated == set.replicas() && ready == set.replicas() && alive.len() as i64 == set.replicas();
-    let current = if done { &state.update_revision } else { &state.current_revision };
+    let pods: Vec<Arc<Pod>> = state.pods.values().filter(|pod| !pod.is_terminal()).cloned().collect();
+    let (ready, available, next) = count_ready(&pods, set.spec.min_ready_seconds, plane.now());
+    let count_of_revision =
+        |revision: &str| pods.iter().filter(|pod| pod.is_active() && revision_of(pod) == revision).count() as i64;
+    let updated = count_of_revision(&state.update_revision);
+    let is_complete = updated == set.replicas() && ready == set.replicas() && pods.len() as i64 == set.replicas();
+    let current_revision = if is_complete { &state.update_revision } else { &state.current_revision };
     let status = json!({
-        "observedGeneration": set.metadata.generation, "replicas": alive.len(), "readyReplicas": ready,
-        "availableReplicas": available, "currentReplicas": of(current), "updatedReplicas": updated,
-        "currentRevision": current, "updateRevision": state.update_revision, "collisionCount": set.status_count("collisionCount"),
+        "observedGeneration": set.metadata.generation, "replicas": pods.len(), "readyReplicas": ready,
+        "availableReplicas": available, "currentReplicas": count_of_revision(current_revision), "updatedReplicas": updated,
+        "currentRevision": current_revision, "updateRevision": state.update_revision, "collisionCount": set.status_count("collisionCount"),
     });
     if status_differs(&set.status, &status) {
-        ignore_gone(plane.controller_client.merge_patch_status(ControlPlaneKind::StatefulSet, key, &status))?;
+        ignore_not_found_or_conflict(plane.controller_client.merge_patch_status(
+            ControlPlaneKind::StatefulSet,
+            key,
+            &status,
+        ))?;
     }
     Ok(next.map_or(RunAgain::WhenChanged, RunAgain::After))
 }

@@ -1,4 +1,5 @@
-//! Pods on nodes with `NoExecute` taints: those that do not tolerate them go at once, those that tolerate them for a while go then.
+//! Evicts pods from nodes with `NoExecute` taints: at once if a pod does not tolerate a taint, or
+//! after the shortest `tolerationSeconds`.
 
 use std::time::Duration;
 
@@ -9,14 +10,14 @@ use super::control_plane::{ControlPlane, RunAgain};
 use super::events::{EventComponent, EventType};
 use super::kind::ControlPlaneKind;
 use super::objects::{Pod, Taint, Toleration};
-use super::pods::ignore_gone;
+use super::pods::ignore_not_found_or_conflict;
 use crate::api::object::rfc3339_seconds;
 use crate::api::status::ApiResult;
 use crate::api::storage::ObjectKey;
 
 const EVENT_COMPONENT: EventComponent = EventComponent::Controller("taint-eviction-controller");
 
-/// Evicts a pod if its time on its node is over.
+/// Evicts a pod once its taint tolerations have expired.
 pub(crate) fn sync(plane: &mut ControlPlane, key: &ObjectKey) -> ApiResult<RunAgain> {
     let pod = plane.cache.pods.get(key).filter(|pod| pod.is_active() && !pod.spec.node_name.is_empty());
     let Some(pod) = pod else {
@@ -33,9 +34,9 @@ pub(crate) fn sync(plane: &mut ControlPlane, key: &ObjectKey) -> ApiResult<RunAg
         }
         TolerationLimit::For(limit) => {
             let since = *plane.tainted_since.entry(key.clone()).or_insert_with(Instant::now);
-            let stayed = Instant::now().duration_since(since);
-            if stayed < limit {
-                return Ok(RunAgain::After(limit.saturating_sub(stayed)));
+            let elapsed = Instant::now().duration_since(since);
+            if elapsed < limit {
+                return Ok(RunAgain::After(limit.saturating_sub(elapsed)));
             }
             plane.tainted_since.remove(key);
             evict(plane, key, &pod)?;
@@ -44,7 +45,7 @@ pub(crate) fn sync(plane: &mut ControlPlane, key: &ObjectKey) -> ApiResult<RunAg
     }
 }
 
-/// How long a pod may stay.
+/// Time for which a pod tolerates the taints of its node.
 enum TolerationLimit {
     Forever,
     For(Duration),
@@ -58,7 +59,8 @@ fn toleration_limit(pod: &Pod, taints: &[Taint]) -> TolerationLimit {
         if tolerating.is_empty() {
             return TolerationLimit::For(Duration::ZERO);
         }
-        // The shortest of the tolerations that say how long counts; none is for ever.
+        // The shortest `tolerationSeconds` counts. Without any, the pod tolerates the taints
+        // forever.
         for seconds in tolerating.iter().filter_map(|toleration| toleration.toleration_seconds) {
             let limit = Duration::from_secs(u64::try_from(seconds).unwrap_or_default());
             shortest = Some(shortest.map_or(limit, |other| other.min(limit)));
@@ -67,12 +69,12 @@ fn toleration_limit(pod: &Pod, taints: &[Taint]) -> TolerationLimit {
     shortest.map_or(TolerationLimit::Forever, TolerationLimit::For)
 }
 
-/// Whether a toleration covers a taint.
+/// Returns true if a toleration matches a taint.
 pub(crate) fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
-    let key = toleration.key.is_empty() || toleration.key == taint.key;
-    let effect = toleration.effect.is_empty() || toleration.effect == taint.effect;
-    let value = toleration.operator == "Exists" || toleration.value == taint.value;
-    key && effect && value
+    let key_matches = toleration.key.is_empty() || toleration.key == taint.key;
+    let effect_matches = toleration.effect.is_empty() || toleration.effect == taint.effect;
+    let value_matches = toleration.operator == "Exists" || toleration.value == taint.value;
+    key_matches && effect_matches && value_matches
 }
 
 fn evict(plane: &mut ControlPlane, key: &ObjectKey, pod: &Pod) -> ApiResult<()> {
@@ -89,6 +91,10 @@ fn evict(plane: &mut ControlPlane, key: &ObjectKey, pod: &Pod) -> ApiResult<()> 
         "message": "Taint manager: deleting due to NoExecute taint", "lastTransitionTime": rfc3339_seconds(plane.now()),
         "observedGeneration": pod.metadata.generation,
     });
-    ignore_gone(plane.controller_client.patch_status(ControlPlaneKind::Pod, key, &json!({"conditions": [condition]})))?;
+    ignore_not_found_or_conflict(plane.controller_client.patch_status(
+        ControlPlaneKind::Pod,
+        key,
+        &json!({"conditions": [condition]}),
+    ))?;
     plane.controller_client.delete(ControlPlaneKind::Pod, key, &pod.metadata.uid)
 }

@@ -1,67 +1,70 @@
-//! How long things take in the simulated cluster. Every length of time is a settled part and a part that is drawn from the seed, so
-//! that a run can be lifelike and still be repeated.
+//! Durations in the simulated cluster. Each [`Delay`] has a fixed part and a random part. The
+//! random part is drawn from the seed, so that a run is realistic and repeatable.
 
 use std::time::Duration;
 
 use kerf_runtime::Rng;
 
-/// A length of time: never less than `base`, and up to `spread` more.
+/// A duration of at least `base` and less than `base + spread`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Delay {
-    /// What it takes at least.
+    /// Shortest duration.
     pub base: Duration,
-    /// What it may take on top, drawn evenly.
+    /// Width of the random part, which is uniformly distributed.
     pub spread: Duration,
 }
 
 impl Delay {
-    /// No time at all.
+    /// A delay of zero.
     pub const ZERO: Self = Self { base: Duration::ZERO, spread: Duration::ZERO };
 
-    /// Always exactly so long.
+    /// Returns a delay without a random part.
     pub const fn fixed(base: Duration) -> Self {
         Self { base, spread: Duration::ZERO }
     }
 
-    /// Between `base` and `base + spread`.
+    /// Returns a delay between `base` and `base + spread`.
     pub const fn between(base: Duration, spread: Duration) -> Self {
         Self { base, spread }
     }
 
-    pub(crate) fn draw(self, chance: &mut Rng) -> Duration {
+    pub(crate) fn draw(self, rng: &mut Rng) -> Duration {
         if self.spread.is_zero() {
             return self.base;
         }
-        self.base + Duration::from_nanos(chance.below(self.spread.as_nanos().min(u128::from(u64::MAX)) as u64))
+        self.base + Duration::from_nanos(rng.below(self.spread.as_nanos().min(u128::from(u64::MAX)) as u64))
     }
 }
 
-/// How long things take.
+/// Durations of everything that takes time in a cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timing {
-    /// From the Node object of a simulated machine to its being Ready.
+    /// From the creation of a simulated Node to its condition `Ready`.
     pub node_ready: Delay,
-    /// From binding to Running. A pod's annotation `pod-ready.stage.kwok.x-k8s.io/delay` overrides it.
+    /// From binding to `Running`. A pod's annotation `pod-ready.stage.kwok.x-k8s.io/delay`
+    /// overrides it.
     pub pod_start: Delay,
-    /// What a pod takes to end when it is told to, at most its grace period. A pod's annotation
-    /// `pod-delete.stage.kwok.x-k8s.io/delay` overrides it.
+    /// From the deletion of a pod to the end of its containers, at most the grace period. A pod's
+    /// annotation `pod-delete.stage.kwok.x-k8s.io/delay` overrides it.
     pub pod_stop: Delay,
-    /// How long the pod of a Job runs. A pod's annotation `pod-complete.stage.kwok.x-k8s.io/delay` overrides it.
+    /// Run time of a Job's pod. A pod's annotation `pod-complete.stage.kwok.x-k8s.io/delay`
+    /// overrides it.
     pub job_run: Delay,
-    /// What it takes to attach a volume to a node or to detach it.
+    /// Time to attach a volume to a node. Provisioning a volume takes the fixed part of it.
     pub volume_attach: Delay,
-    /// How often a kubelet renews its lease.
+    /// Interval at which a kubelet renews its Lease.
     pub lease_renewal: Duration,
-    /// How often a kubelet reports its node's status when nothing has changed.
+    /// Interval at which a kubelet writes its node's status if nothing has changed.
     pub node_report: Duration,
-    /// After how long a silence a node counts as unreachable.
+    /// Time without a heartbeat after which a node counts as unreachable.
     pub node_grace: Duration,
-    /// For how long pods may be bound to a node that does not exist before they are collected.
+    /// Time for which a pod may be bound to a node that does not exist before it is deleted.
     pub orphan_quarantine: Duration,
 }
 
 impl Timing {
-    /// Everything that a machine does happens at once; only the heartbeats and the patience of the controllers take their usual time.
+    /// Boots, pod starts, pod stops and attachments take no time. Heartbeats and grace periods have
+    /// their usual values.
     pub const INSTANT: Self = Self {
         node_ready: Delay::ZERO,
         pod_start: Delay::ZERO,
@@ -74,7 +77,8 @@ impl Timing {
         orphan_quarantine: Duration::from_secs(40),
     };
 
-    /// What a cloud takes, cut short enough to watch: nodes are ready after a few seconds, pods start within two.
+    /// Durations of a cloud, shortened enough to watch: nodes are ready within 7 seconds, pods
+    /// start within 2.
     pub const LIFELIKE: Self = Self {
         node_ready: Delay::between(Duration::from_secs(4), Duration::from_secs(3)),
         pod_start: Delay::between(Duration::from_millis(500), Duration::from_millis(1500)),
@@ -93,8 +97,8 @@ mod tests {
     fn delays_stay_in_their_bounds_and_follow_the_seed() {
         let delay = Delay::between(Duration::from_secs(2), Duration::from_secs(3));
         let draw = |seed| {
-            let mut chance = Rng::new(seed);
-            (0..100).map(|_| delay.draw(&mut chance)).collect::<Vec<_>>()
+            let mut rng = Rng::new(seed);
+            (0..100).map(|_| delay.draw(&mut rng)).collect::<Vec<_>>()
         };
         assert!(draw(1).iter().all(|drawn| (2..5).contains(&drawn.as_secs())));
         assert_eq!(draw(1), draw(1));

@@ -1,4 +1,5 @@
-//! Which change is whose business. Nothing is decided here: a controller that is woken for nothing finds nothing to do.
+//! Enqueues the work items that follow from a change. This module decides nothing else: a
+//! controller that runs without need finds nothing to do.
 
 use tokio::time::Instant;
 
@@ -15,8 +16,8 @@ impl ControlPlane {
         if changed.now.is_none() {
             self.enqueue_deployment_of(changed);
         }
-        let loose = changed.now.as_ref().filter(|pod| pod.metadata.controller().is_none());
-        if let Some(pod) = loose {
+        let uncontrolled = changed.now.as_ref().filter(|pod| pod.metadata.controller().is_none());
+        if let Some(pod) = uncontrolled {
             self.enqueue_adopters(pod);
         }
         self.enqueue_budgets(key.namespace(), changed);
@@ -38,7 +39,7 @@ impl ControlPlane {
         }
     }
 
-    /// The controller that an object belongs to, or belonged to, has something to count.
+    /// Enqueues the controllers that own the object before and after the change.
     pub(super) fn enqueue_owners<T: HasMetadata>(&mut self, changed: &CacheChange<T>) {
         for object in changed.both() {
             self.enqueue_owner(object.meta());
@@ -60,7 +61,8 @@ impl ControlPlane {
         self.queue.add(work);
     }
 
-    /// A Deployment that recreates its pods waits for the last of the old ones.
+    /// Enqueues the Deployment of a deleted pod: the strategy `Recreate` waits until the last old
+    /// pod is deleted.
     fn enqueue_deployment_of(&mut self, changed: &CacheChange<Pod>) {
         let set = changed.before.as_ref().and_then(|pod| {
             let owner = pod.metadata.controller().filter(|owner| owner.kind == "ReplicaSet")?;
@@ -71,21 +73,22 @@ impl ControlPlane {
         }
     }
 
-    /// A pod that nobody manages may be taken on by whoever selects it.
+    /// Enqueues the workloads whose selectors match a pod without a controller: they may adopt the
+    /// pod.
     fn enqueue_adopters(&mut self, pod: &Pod) {
         let namespace = &pod.metadata.namespace;
         let labels = pod.metadata.labels.as_slice();
         let selects = |set: &Workload| set.selector().is_some_and(|selector| selector.matches(labels));
-        let world = &self.cache;
-        let mut works = Vec::new();
-        let mut wake = |shelf: &KindStore<Workload>, work: fn(ObjectKey) -> WorkItem| {
-            let selecting = shelf.of_namespace(namespace).filter(|(_, set)| selects(set));
-            works.extend(selecting.map(|(key, _)| work(key.clone())));
+        let cache = &self.cache;
+        let mut items = Vec::new();
+        let mut enqueue = |store: &KindStore<Workload>, work: fn(ObjectKey) -> WorkItem| {
+            let matching = store.of_namespace(namespace).filter(|(_, set)| selects(set));
+            items.extend(matching.map(|(key, _)| work(key.clone())));
         };
-        wake(&world.replica_sets, WorkItem::ReplicaSet);
-        wake(&world.stateful_sets, WorkItem::StatefulSet);
-        wake(&world.daemon_sets, WorkItem::DaemonSet);
-        for work in works {
+        enqueue(&cache.replica_sets, WorkItem::ReplicaSet);
+        enqueue(&cache.stateful_sets, WorkItem::StatefulSet);
+        enqueue(&cache.daemon_sets, WorkItem::DaemonSet);
+        for work in items {
             self.queue.add(work);
         }
     }
@@ -95,16 +98,16 @@ impl ControlPlane {
             changed.both().any(|pod| selector.matches(pod.metadata.labels.as_slice()))
         };
         let budgets = self.cache.pod_disruption_budgets.of_namespace(namespace);
-        let woken: Vec<ObjectKey> = budgets
+        let keys: Vec<ObjectKey> = budgets
             .filter(|(_, budget)| budget.selector().is_some_and(|selector| covers(&selector)))
             .map(|(key, _)| key.clone())
             .collect();
-        for key in woken {
+        for key in keys {
             self.queue.add(WorkItem::Budget(key));
         }
     }
 
-    /// A pod on a node that does not exist is collected after a while.
+    /// Enqueues the deletion of a pod on a node that does not exist, after the quarantine.
     fn enqueue_orphaned_pod(&mut self, pod: &ObjectKey) {
         let at = Instant::now() + self.config.timing.orphan_quarantine;
         self.queue.add_at(WorkItem::OrphanedPod(pod.clone()), at);
@@ -124,8 +127,10 @@ impl ControlPlane {
             self.for_each_pod_on(key, |plane, pod| plane.enqueue_orphaned_pod(&pod));
             self.queue.add(WorkItem::Attachments(key.clone()));
         }
-        let matters = |node: &Node| (node.metadata.labels.clone(), node.spec.taints.clone());
-        if changed.before.as_ref().map(|node| matters(node)) != changed.now.as_ref().map(|node| matters(node)) {
+        let relevant_fields = |node: &Node| (node.metadata.labels.clone(), node.spec.taints.clone());
+        if changed.before.as_ref().map(|node| relevant_fields(node))
+            != changed.now.as_ref().map(|node| relevant_fields(node))
+        {
             let sets: Vec<ObjectKey> = self.cache.daemon_sets.iter().map(|(key, _)| key.clone()).collect();
             for set in sets {
                 self.queue.add(WorkItem::DaemonSet(set));
@@ -133,9 +138,9 @@ impl ControlPlane {
         }
     }
 
-    fn for_each_pod_on(&mut self, node: &ObjectKey, wake: impl Fn(&mut Self, ObjectKey)) {
+    fn for_each_pod_on(&mut self, node: &ObjectKey, action: impl Fn(&mut Self, ObjectKey)) {
         for pod in self.cache.pods_on(node.name()) {
-            wake(self, pod.metadata.key());
+            action(self, pod.metadata.key());
         }
     }
 
@@ -157,33 +162,34 @@ impl ControlPlane {
         }
     }
 
-    /// A claim may have become what a pod waits for.
+    /// Enqueues pods that use this claim, because they may wait for its volume.
     pub(super) fn volume_claim_changed(&mut self, key: &ObjectKey) {
         let users: Vec<(ObjectKey, ObjectKey)> = self
             .cache
             .pods
             .of_namespace(key.namespace())
-            .filter(|(_, pod)| {
-                !pod.spec.node_name.is_empty() && pod.volume_claim_names().any(|claim| claim == key.name())
+            .filter(|(_, pod_key)| {
+                !pod_key.spec.node_name.is_empty() && pod_key.volume_claim_names().any(|claim| claim == key.name())
             })
-            .map(|(pod, found)| (pod.clone(), ObjectKey::new(None, &found.spec.node_name)))
+            .map(|(pod_key, pod)| (pod_key.clone(), ObjectKey::new(None, &pod.spec.node_name)))
             .collect();
-        for (pod, node) in users {
+        for (pod_key, node) in users {
             self.queue.add(WorkItem::Attachments(node));
-            self.queue.add(WorkItem::RunPod(pod));
+            self.queue.add(WorkItem::RunPod(pod_key));
         }
     }
 
     pub(super) fn attachment_changed(&mut self, key: &ObjectKey, changed: &CacheChange<Attachment>) {
         self.queue.add(WorkItem::Attach(key.clone()));
-        let nodes: Vec<ObjectKey> = changed.both().map(|found| ObjectKey::new(None, &found.spec.node_name)).collect();
+        let nodes: Vec<ObjectKey> =
+            changed.both().map(|attachment| ObjectKey::new(None, &attachment.spec.node_name)).collect();
         for node in nodes {
             self.queue.add(WorkItem::Attachments(node.clone()));
             self.for_each_pod_on(&node, |plane, pod| plane.queue.add(WorkItem::RunPod(pod)));
         }
     }
 
-    /// Something has gone from a namespace, which may be waiting for just that.
+    /// Enqueues a namespace that is being deleted and may wait until it is empty.
     pub(super) fn enqueue_terminating_namespace(&mut self, namespace: &str) {
         let key = ObjectKey::new(None, namespace);
         if self.cache.namespaces.get(&key).is_some_and(|namespace| namespace.metadata.is_deleting()) {

@@ -1,14 +1,16 @@
-//! Persistent volumes: the part of kube-controller-manager that brings claims and volumes together, and a provisioner that makes volumes
-//! for every class that names one.
+//! Persistent volumes: the part of kube-controller-manager that binds claims to volumes, and a
+//! provisioner for every storage class that names one.
 //!
-//! A claim whose class binds at once gets the smallest volume that satisfies it, or has one made. A claim that waits for its first
-//! consumer is left alone until the scheduler has chosen: either a volume that exists (its `claimRef`) or a node for which one is to be made
-//! (the claim's `selected-node` annotation); the volume is then made where that node is, and its node affinity says so. Claims that pods
-//! bring with them (`ephemeral`) are made here too. What is in use is protected by finalizers, and a volume goes with its claim if its
-//! policy says so.
+//! A claim with immediate binding gets the smallest volume that satisfies it, or a new one. A claim
+//! with `WaitForFirstConsumer` waits until the scheduler has chosen. The scheduler chooses an
+//! existing volume (its `claimRef`), or a node for which to create one (the claim's `selected-node`
+//! annotation). A new volume gets a node affinity for the topology of that node. This controller
+//! also creates the claims of ephemeral volumes. Finalizers protect claims and volumes in use. A
+//! volume is deleted with its claim if its reclaim policy demands that.
 //!
-//! What always holds: a volume belongs to at most one claim and a claim to at most one volume; every step is a write that can be
-//! found again, so that whoever is stopped between two writes goes on where it was.
+//! Invariants: a volume belongs to at most one claim, and a claim to at most one volume. Every step
+//! is a write that can be read back, so a controller that is stopped between two writes continues
+//! where it was.
 
 mod claims;
 mod ephemeral;
@@ -35,32 +37,36 @@ use crate::api::ApiServer;
 
 pub(crate) use matching::{CLAIM_SELECTED_NODE, best_match, is_bound, requested_storage};
 
-/// The controller of claims and volumes, with its provisioner.
+/// Binds claims to volumes, and provisions volumes.
 ///
-/// It reads and writes through the store of its [`ApiServer`] in this process. There should be one for a cluster.
+/// It reads and writes through the store of its [`ApiServer`] in this process. A cluster must have
+/// only one.
 pub struct VolumeController {
     client: InProcessClient,
     feeds: Feeds,
     event_recorder: EventRecorder,
-    /// How long it takes to make a volume.
+    /// Time to provision a volume.
     provision_delay: Duration,
     claims: BTreeMap<SmolStr, PersistentVolumeClaim>,
     volumes: BTreeMap<SmolStr, PersistentVolume>,
     classes: BTreeMap<SmolStr, StorageClass>,
     nodes: BTreeMap<SmolStr, Labels>,
-    /// The labels by which a driver says where a node is, by node and driver.
+    /// Labels in which a driver describes a node's topology, by node and driver.
     topology_keys: BTreeMap<SmolStr, BTreeMap<String, Vec<String>>>,
-    /// The claims that pods use, by pod; how many pods use a claim; and pods that want claims made for them.
+    /// Claims that each pod uses.
     claims_by_pod: BTreeMap<SmolStr, BTreeSet<SmolStr>>,
+    /// Number of pods that use each claim. Unused claims have no entry.
     claim_use_counts: BTreeMap<SmolStr, usize>,
+    /// Pods that need claims for their ephemeral volumes.
     pods_with_ephemeral_volumes: BTreeMap<SmolStr, Pod>,
-    /// What is to be looked at.
+    /// Objects to reconcile.
     dirty: BTreeSet<Dirty>,
-    /// When which claim's volume will have been made.
+    /// Time at which the volume of each claim will be provisioned.
     provisioning_done_at: BTreeMap<SmolStr, Instant>,
 }
 
-/// Something to be looked at; claims first, since what becomes of volumes depends on them.
+/// An object to reconcile. Pods come first, because they may need new claims; volumes come last,
+/// because their state depends on claims.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Dirty {
     Pod(SmolStr),
@@ -84,22 +90,23 @@ impl std::fmt::Debug for VolumeController {
 }
 
 impl VolumeController {
-    /// A controller for the cluster that `server` serves, whose provisioner takes `takes` to make a volume.
-    pub fn new(server: &ApiServer, takes: Duration) -> Self {
-        let local = InProcessClient::new(server, "kube-controller-manager");
+    /// Returns a controller for the cluster that `server` serves. `provision_delay` is the
+    /// time to provision a volume.
+    pub fn new(server: &ApiServer, provision_delay: Duration) -> Self {
+        let client = InProcessClient::new(server, "kube-controller-manager");
         let feeds = Feeds {
-            claims: local.feed("", "persistentvolumeclaims"),
-            volumes: local.feed("", "persistentvolumes"),
-            classes: local.feed("storage.k8s.io", "storageclasses"),
-            nodes: local.feed("", "nodes"),
-            csi_nodes: local.feed("storage.k8s.io", "csinodes"),
-            pods: local.feed("", "pods"),
+            claims: client.feed("", "persistentvolumeclaims"),
+            volumes: client.feed("", "persistentvolumes"),
+            classes: client.feed("storage.k8s.io", "storageclasses"),
+            nodes: client.feed("", "nodes"),
+            csi_nodes: client.feed("storage.k8s.io", "csinodes"),
+            pods: client.feed("", "pods"),
         };
         Self {
-            event_recorder: EventRecorder::new(local.clone()),
-            client: local,
+            event_recorder: EventRecorder::new(client.clone()),
+            client,
             feeds,
-            provision_delay: takes,
+            provision_delay,
             claims: BTreeMap::new(),
             volumes: BTreeMap::new(),
             classes: BTreeMap::new(),
@@ -113,7 +120,8 @@ impl VolumeController {
         }
     }
 
-    /// Brings claims and volumes together until it is dropped, which can be at any time: nothing is lost with it.
+    /// Binds claims and provisions volumes until it is dropped. Dropping it at any time loses
+    /// nothing.
     pub async fn run(mut self) {
         loop {
             self.apply_changes();
@@ -123,7 +131,7 @@ impl VolumeController {
                     Dirty::Claim(key) => self.sync_claim(&key),
                     Dirty::Volume(name) => self.sync_volume(&name),
                 }
-                // What was just written is known before the next step.
+                // Apply what was just written before the next step.
                 self.apply_changes();
             }
             let next = self.provisioning_done_at.values().min().copied();
@@ -148,53 +156,53 @@ impl VolumeController {
     }
 
     fn apply_changes(&mut self) {
-        for told in self.feeds.nodes.take_changes() {
-            let labels = decode_change(&told).map(|node: Node| node.metadata.labels.unwrap_or_default());
-            put_or_remove(&mut self.nodes, &told, labels);
+        for change in self.feeds.nodes.take_changes() {
+            let labels = decode_change(&change).map(|node: Node| node.metadata.labels.unwrap_or_default());
+            put_or_remove(&mut self.nodes, &change, labels);
         }
-        for told in self.feeds.csi_nodes.take_changes() {
-            let keys = decode_change(&told).map(|node: CSINode| {
+        for change in self.feeds.csi_nodes.take_changes() {
+            let keys = decode_change(&change).map(|node: CSINode| {
                 let drivers = node.spec.drivers.into_iter();
                 drivers.map(|driver| (driver.name, driver.topology_keys.unwrap_or_default())).collect()
             });
-            put_or_remove(&mut self.topology_keys, &told, keys);
+            put_or_remove(&mut self.topology_keys, &change, keys);
         }
-        for told in self.feeds.classes.take_changes() {
-            put_or_remove(&mut self.classes, &told, decode_change(&told));
-            // A claim may have waited for its class.
+        for change in self.feeds.classes.take_changes() {
+            put_or_remove(&mut self.classes, &change, decode_change(&change));
+            // Unbound claims may wait for this class.
             let waiting = self.claims.iter().filter(|(_, claim)| !is_bound(claim)).map(|(key, _)| key.clone());
             self.dirty.extend(waiting.map(Dirty::Claim));
         }
-        for told in self.feeds.volumes.take_changes() {
-            put_or_remove(&mut self.volumes, &told, decode_change(&told));
-            self.dirty.insert(Dirty::Volume(object_key(&told)));
+        for change in self.feeds.volumes.take_changes() {
+            put_or_remove(&mut self.volumes, &change, decode_change(&change));
+            self.dirty.insert(Dirty::Volume(object_key(&change)));
         }
-        for told in self.feeds.claims.take_changes() {
-            let before = self.claims.get(told.key.as_str());
+        for change in self.feeds.claims.take_changes() {
+            let before = self.claims.get(change.key.as_str());
             let volume = before.and_then(|claim| claim.spec.as_ref()?.volume_name.clone());
             self.dirty.extend(volume.filter(|name| !name.is_empty()).map(|name| Dirty::Volume(name.into())));
-            put_or_remove(&mut self.claims, &told, decode_change(&told));
-            self.dirty.insert(Dirty::Claim(object_key(&told)));
+            put_or_remove(&mut self.claims, &change, decode_change(&change));
+            self.dirty.insert(Dirty::Claim(object_key(&change)));
         }
-        for told in self.feeds.pods.take_changes() {
-            self.apply_pod_change(&told);
+        for change in self.feeds.pods.take_changes() {
+            self.apply_pod_change(&change);
         }
     }
 }
 
-fn object_key(told: &RawChange) -> SmolStr {
-    told.key.as_str().into()
+fn object_key(change: &RawChange) -> SmolStr {
+    change.key.as_str().into()
 }
 
-fn decode_change<T: DeserializeOwned>(told: &RawChange) -> Option<T> {
-    serde_json::from_slice(told.object.as_ref()?)
-        .inspect_err(|problem| tracing::warn!(object = told.key.as_str(), %problem, "a stored object cannot be read"))
+fn decode_change<T: DeserializeOwned>(change: &RawChange) -> Option<T> {
+    serde_json::from_slice(change.object.as_ref()?)
+        .inspect_err(|problem| tracing::warn!(object = change.key.as_str(), %problem, "a stored object cannot be read"))
         .ok()
 }
 
-fn put_or_remove<T>(map: &mut BTreeMap<SmolStr, T>, told: &RawChange, object: Option<T>) {
+fn put_or_remove<T>(map: &mut BTreeMap<SmolStr, T>, change: &RawChange, object: Option<T>) {
     match object {
-        Some(object) => drop(map.insert(object_key(told), object)),
-        None => drop(map.remove(told.key.as_str())),
+        Some(object) => drop(map.insert(object_key(change), object)),
+        None => drop(map.remove(change.key.as_str())),
     }
 }

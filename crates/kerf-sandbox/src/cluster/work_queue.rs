@@ -1,6 +1,8 @@
-//! What is to be done, in order: each piece of work stands in the queue once, however often it was asked for; work that is due later
-//! waits in order of time; work that failed comes back later each time.
-//! Invariant: the order in which work comes out depends only on the order in which it went in and on the clock, never on a hash.
+//! An ordered queue of distinct work items, with delayed items and exponential back-off, like
+//! client-go's rate-limited work queue. Adding an item that is already ready has no effect.
+//!
+//! Invariant: the order of the items depends only on the order of the calls and on the clock, never
+//! on a hash.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::hash::Hash;
@@ -9,15 +11,16 @@ use std::time::Duration;
 use rustc_hash::{FxHashMap, FxHashSet};
 use tokio::time::Instant;
 
-/// The first pause after a failure, and the longest: those of the real controllers.
+/// First and longest delay after a failure, as in kube-controller-manager.
 const BASE_RETRY_DELAY: Duration = Duration::from_millis(5);
 const MAX_RETRY_DELAY: Duration = Duration::from_secs(1000);
 
-/// An ordered queue of distinct pieces of work.
+/// Ordered queue of distinct work items.
 #[derive(Debug)]
 pub(crate) struct WorkQueue<W> {
     ready: VecDeque<W>,
-    /// What is in `ready`. (The hashed ones are asked about single pieces of work and never gone through.)
+    /// Items in `ready`. The hashed collections serve lookups only; iterating over them would make
+    /// the order depend on a hash.
     ready_set: FxHashSet<W>,
     later: BTreeMap<(Instant, u64), W>,
     due: FxHashMap<W, (Instant, u64)>,
@@ -37,41 +40,42 @@ impl<W: Clone + Eq + Hash> WorkQueue<W> {
         }
     }
 
-    /// To be done now. A later date that it had stays.
+    /// Adds an item that is ready now. An entry of the same item for a later time stays.
     pub(crate) fn add(&mut self, work: W) {
         if self.ready_set.insert(work.clone()) {
             self.ready.push_back(work);
         }
     }
 
-    /// To be done at `at`, or when it was already due if that is sooner.
+    /// Adds an item that becomes ready at `at`, or earlier if it already has an earlier time.
     pub(crate) fn add_at(&mut self, work: W, at: Instant) {
-        if let Some(place) = self.due.get(&work).copied() {
-            if place.0 <= at {
+        if let Some(position) = self.due.get(&work).copied() {
+            if position.0 <= at {
                 return;
             }
-            self.later.remove(&place);
+            self.later.remove(&position);
         }
         self.serial += 1;
-        let place = (at, self.serial);
-        self.due.insert(work.clone(), place);
-        self.later.insert(place, work);
+        let position = (at, self.serial);
+        self.due.insert(work.clone(), position);
+        self.later.insert(position, work);
     }
 
-    /// To be done again, later each time that it fails.
+    /// Adds an item that failed. Its delay doubles with each failure.
     pub(crate) fn add_after_failure(&mut self, work: W, now: Instant) {
         let failures = self.failures.entry(work.clone()).or_default();
-        let pause = BASE_RETRY_DELAY.saturating_mul(1 << (*failures).min(20)).min(MAX_RETRY_DELAY);
+        let delay = BASE_RETRY_DELAY.saturating_mul(1 << (*failures).min(20)).min(MAX_RETRY_DELAY);
         *failures += 1;
-        self.add_at(work, now + pause);
+        self.add_at(work, now + delay);
     }
 
-    /// It went well: the next failure is a first one.
+    /// Resets the failure count of an item, so that the next failure starts with the shortest
+    /// delay.
     pub(crate) fn forget_failures(&mut self, work: &W) {
         self.failures.remove(work);
     }
 
-    /// The next piece of work that is due.
+    /// Removes and returns the next item that is ready at `now`. Returns `None` if there is none.
     pub(crate) fn next(&mut self, now: Instant) -> Option<W> {
         while let Some(entry) = self.later.first_entry()
             && entry.key().0 <= now
@@ -85,12 +89,12 @@ impl<W: Clone + Eq + Hash> WorkQueue<W> {
         Some(work)
     }
 
-    /// Whether something is to be done now.
+    /// Returns true if an item is ready now.
     pub(crate) fn has_ready(&self) -> bool {
         !self.ready.is_empty()
     }
 
-    /// When the next piece of work is due that is not yet.
+    /// Returns the time at which the next delayed item becomes ready.
     pub(crate) fn next_due(&self) -> Option<Instant> {
         self.later.first_key_value().map(|((at, _), _)| *at)
     }
@@ -103,7 +107,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn work_comes_once_in_order_and_in_time() {
+    async fn items_are_distinct_and_ordered_by_time() {
         let now = Instant::now();
         let mut queue = WorkQueue::new();
         for work in ["b", "a", "b", "c"] {
@@ -113,20 +117,20 @@ mod tests {
         queue.add_at("e", now + Duration::from_secs(1));
         queue.add_at("d", now + Duration::from_millis(500));
         queue.add_at("d", now + Duration::from_secs(9));
-        let taken: Vec<_> = std::iter::from_fn(|| queue.next(now)).collect();
-        assert_eq!(taken, ["b", "a", "c"]);
+        let items: Vec<_> = std::iter::from_fn(|| queue.next(now)).collect();
+        assert_eq!(items, ["b", "a", "c"]);
         assert_eq!(queue.next_due(), Some(now + Duration::from_millis(500)));
         let later = now + Duration::from_secs(3);
-        let taken: Vec<_> = std::iter::from_fn(|| queue.next(later)).collect();
-        assert_eq!(taken, ["d", "e"], "a later date does not put off an earlier one");
+        let items: Vec<_> = std::iter::from_fn(|| queue.next(later)).collect();
+        assert_eq!(items, ["d", "e"], "a later date does not put off an earlier one");
         assert_eq!(queue.next_due(), None);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn failures_come_back_later_each_time() {
+    async fn each_failure_doubles_the_delay() {
         let now = Instant::now();
         let mut queue = WorkQueue::new();
-        let pauses: Vec<Duration> = (0..3)
+        let delays: Vec<Duration> = (0..3)
             .map(|_| {
                 queue.add_after_failure("w", now);
                 let due = queue.next_due().unwrap();
@@ -134,7 +138,7 @@ mod tests {
                 due - now
             })
             .collect();
-        assert_eq!(pauses, [5, 10, 20].map(Duration::from_millis));
+        assert_eq!(delays, [5, 10, 20].map(Duration::from_millis));
         queue.forget_failures(&"w");
         queue.add_after_failure("w", now);
         assert_eq!(queue.next_due(), Some(now + BASE_RETRY_DELAY));

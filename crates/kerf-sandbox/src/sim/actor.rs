@@ -1,4 +1,5 @@
-//! Doing what a step says: requests to the API server in the name of a person, and orders to the machines.
+//! Carries out the steps of a scenario: requests to the API server as a user would send them, and
+//! terminations of simulated instances.
 
 use http::Method;
 use serde_json::{Value, json};
@@ -9,7 +10,7 @@ use crate::cluster::{Cluster, ComponentClient};
 
 const APPLY_PATCH: &str = "application/apply-patch+yaml";
 
-/// A person at the cluster.
+/// A user of the cluster that performs the steps of a scenario.
 pub(super) struct ScenarioActor<'c> {
     cluster: &'c Cluster,
     client: ComponentClient,
@@ -20,12 +21,13 @@ impl<'c> ScenarioActor<'c> {
         Self { cluster, client: ComponentClient::new(cluster.api().clone(), "scenario") }
     }
 
-    /// Does everything that the step says but for faults. What is refused is returned in the server's words.
-    pub(super) fn perform(&self, step: &ScenarioStep, machines: &[(String, String)]) -> Vec<String> {
-        let mut refused = Vec::new();
-        let mut note = |outcome: Result<(), String>| refused.extend(outcome.err());
+    /// Performs everything in a step except faults. Returns the server's messages for requests that
+    /// it rejected. `nodes` are all nodes with their capacity types.
+    pub(super) fn perform(&self, step: &ScenarioStep, nodes: &[(String, String)]) -> Vec<String> {
+        let mut errors = Vec::new();
+        let mut record_error = |outcome: Result<(), String>| errors.extend(outcome.err());
         for object in &step.apply {
-            note(self.apply(object));
+            record_error(self.apply(object));
         }
         if let Some(scale) = &step.scale {
             let target = ScenarioTarget {
@@ -33,24 +35,24 @@ impl<'c> ScenarioActor<'c> {
                 name: scale.name.clone(),
                 namespace: scale.namespace.clone(),
             };
-            note(self.merge(&target, &json!({"spec": {"replicas": scale.replicas}})));
+            record_error(self.merge(&target, &json!({"spec": {"replicas": scale.replicas}})));
         }
         if let Some(target) = &step.restart {
             let now = self.cluster.api().clock().now().to_string();
             let restarted = json!({"kubectl.kubernetes.io/restartedAt": now});
-            note(self.merge(target, &json!({"spec": {"template": {"metadata": {"annotations": restarted}}}})));
+            record_error(self.merge(target, &json!({"spec": {"template": {"metadata": {"annotations": restarted}}}})));
         }
-        if let Some(change) = &step.patch {
-            let (kind, name) = (change.kind.clone(), change.name.clone());
-            note(self.merge(&ScenarioTarget { kind, name, namespace: change.namespace.clone() }, &change.merge));
+        if let Some(patch) = &step.patch {
+            let (kind, name) = (patch.kind.clone(), patch.name.clone());
+            record_error(self.merge(&ScenarioTarget { kind, name, namespace: patch.namespace.clone() }, &patch.merge));
         }
         if let Some(target) = &step.delete {
-            note(self.delete(target));
+            record_error(self.delete(target));
         }
         if let Some(interruption) = &step.interrupt {
-            self.interrupt(interruption, machines);
+            self.interrupt(interruption, nodes);
         }
-        refused
+        errors
     }
 
     fn apply(&self, object: &Value) -> Result<(), String> {
@@ -61,37 +63,37 @@ impl<'c> ScenarioActor<'c> {
         self.send(Method::PATCH, &format!("{path}?fieldManager=scenario&force=true"), APPLY_PATCH, object)
     }
 
-    fn merge(&self, target: &ScenarioTarget, change: &Value) -> Result<(), String> {
-        self.send(Method::PATCH, &self.path(target, None)?, "application/merge-patch+json", change)
+    fn merge(&self, target: &ScenarioTarget, patch: &Value) -> Result<(), String> {
+        self.send(Method::PATCH, &self.path(target, None)?, "application/merge-patch+json", patch)
     }
 
     fn delete(&self, target: &ScenarioTarget) -> Result<(), String> {
         self.send(Method::DELETE, &self.path(target, None)?, "application/json", &json!({}))
     }
 
-    /// Takes machines away: the first by name of those that fit.
-    fn interrupt(&self, interruption: &InterruptStep, machines: &[(String, String)]) {
+    /// Terminates the first matching instances, ordered by name.
+    fn interrupt(&self, interruption: &InterruptStep, nodes: &[(String, String)]) {
         let fits =
             |capacity_type: &str| interruption.capacity_type.as_ref().is_none_or(|wanted| wanted == capacity_type);
-        let doomed = machines.iter().filter(|(_, capacity_type)| fits(capacity_type)).take(interruption.count);
-        for (node, _) in doomed {
+        let targets = nodes.iter().filter(|(_, capacity_type)| fits(capacity_type)).take(interruption.count);
+        for (node, _) in targets {
             self.cluster.instances().terminate(node);
         }
     }
 
     fn send(&self, method: Method, path: &str, media: &'static str, body: &Value) -> Result<(), String> {
-        let answer = self.client.send(method, path, media, body);
-        answer.map(drop).map_err(|refusal| refusal.message().to_owned())
+        let result = self.client.send(method, path, media, body);
+        result.map(drop).map_err(|error| error.message().to_owned())
     }
 
-    /// The path of an object.
+    /// Returns the path of an object. Fails if the cluster does not serve its kind.
     fn path(&self, target: &ScenarioTarget, api_version: Option<&str>) -> Result<String, String> {
         let registry = self.cluster.api().inner.registry();
-        let is_meant = |resource: &Resource| {
+        let is_target = |resource: &Resource| {
             resource.kind == target.kind && api_version.is_none_or(|wanted| resource.api_version() == wanted)
         };
-        let Some(resource) = registry.all().find(|resource| is_meant(resource)) else {
-            return Err(format!("the cluster does not know the kind {}", target.kind));
+        let Some(resource) = registry.all().find(|resource| is_target(resource)) else {
+            return Err(format!("the cluster does not serve the kind {}", target.kind));
         };
         let root = if resource.group.is_empty() { "/api" } else { "/apis" };
         let namespace = if resource.namespaced {

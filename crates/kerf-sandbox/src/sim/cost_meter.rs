@@ -1,18 +1,19 @@
-//! What nodes cost over time.
+//! Integrates the price of all nodes over time.
 
 use jiff::Timestamp;
 
 use super::report::CostReport;
 
-/// Money over time: a rate that changes, and what has come together so far.
+/// A rate in millionths of a dollar per hour, and the cost accumulated so far.
 #[derive(Debug)]
 pub(super) struct CostMeter {
     since: Timestamp,
     pub(super) rate: u64,
     peak: u64,
-    /// Millionths of a dollar an hour, times milliseconds.
+    /// Accumulated cost: millionths of a dollar per hour times milliseconds.
     spent: u128,
-    /// The same for the highest rate so far: a cluster that never shrinks.
+    /// Accumulated cost in the same unit if the rate had stayed at its peak, as in a cluster that
+    /// never shrinks.
     spent_at_peak_rate: u128,
 }
 
@@ -28,14 +29,14 @@ impl CostMeter {
         self.since = now;
     }
 
-    /// From now on the price an hour is another.
+    /// Sets the rate from now on.
     pub(super) fn set_rate(&mut self, now: Timestamp, rate: u64) {
         self.accrue_until(now);
         self.rate = rate;
         self.peak = self.peak.max(rate);
     }
 
-    /// What it has cost until now.
+    /// Returns the costs up to `now`.
     pub(super) fn report(mut self, now: Timestamp) -> CostReport {
         self.accrue_until(now);
         CostReport {

@@ -1,5 +1,5 @@
-//! Faults by name: what `--faults` and scenario files can ask for, with rates that a bad day has. Faults of the API hit the autoscaler
-//! under test alone; the cluster's own parts have a good day.
+//! Named faults with preset rates, for `--faults` and scenario files. Faults of the API affect only
+//! the autoscaler under test, never the cluster's own components.
 
 use std::str::FromStr;
 use std::time::Duration;
@@ -9,37 +9,37 @@ use serde::Deserialize;
 use crate::cloud::{CloudFault, CloudFaultRule};
 use crate::faults::{Fault, FaultRule};
 
-/// The agent under which the system under test writes.
+/// Prefix of the user agent of the system under test.
 const TESTED_AGENT: &str = "kerf";
 
-/// A fault that can be asked for by name.
+/// A fault that scenario files and the command line can name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum NamedFault {
-    /// A fifth of all writes of what exists is refused with a conflict.
+    /// 20 % of writes to existing objects fail with a conflict.
     Conflict,
-    /// A tenth of all requests fails with 500.
+    /// 10 % of requests fail with status 500.
     Error,
-    /// A twentieth of all writes happens, and the answer is lost.
+    /// 5 % of writes are carried out, but their response is lost.
     LostResponse,
-    /// Every watch ends after a few seconds.
+    /// Every watch ends after 5 seconds.
     DroppedWatch,
-    /// A tenth of all reads shows the past.
+    /// 10 % of reads return an old state.
     StaleRead,
-    /// A third of all offerings cannot be had, drawn anew every ten minutes.
+    /// A third of all offerings is unavailable, drawn again every ten minutes.
     Stockout,
-    /// A fifth of all launches is refused because there were too many.
+    /// 20 % of launches are rejected by throttling.
     Throttling,
-    /// One machine in twenty never joins.
+    /// 5 % of instances never join the cluster.
     NeverJoins,
-    /// One machine in five takes two minutes longer.
+    /// 20 % of instances take two minutes longer to boot.
     SlowBoot,
-    /// One machine in ten is taken away after ten minutes.
+    /// 10 % of instances are terminated after ten minutes.
     Interruption,
 }
 
 impl NamedFault {
-    /// All of them.
+    /// All faults with their names.
     pub const ALL: [(&'static str, Self); 10] = [
         ("conflict", Self::Conflict),
         ("error", Self::Error),
@@ -53,7 +53,7 @@ impl NamedFault {
         ("interruption", Self::Interruption),
     ];
 
-    /// The rule at the API, if it is a fault of the API.
+    /// Returns the fault rule for the API server, or `None` if it is a fault of the cloud.
     pub(super) fn api_rule(self) -> Option<FaultRule> {
         let (fault, per_million) = match self {
             Self::Conflict => (Fault::Conflict, 200_000),
@@ -66,7 +66,7 @@ impl NamedFault {
         Some(FaultRule { user_agent_prefix: TESTED_AGENT.to_owned(), ..FaultRule::new(fault, per_million) })
     }
 
-    /// The rule at the cloud, if it is a fault of the cloud.
+    /// Returns the fault rule for the cloud, or `None` if it is a fault of the API server.
     pub(super) fn cloud_rule(self) -> Option<CloudFaultRule> {
         let (fault, per_million) = match self {
             Self::Stockout => (CloudFault::StockOut, 333_333),
@@ -86,7 +86,7 @@ impl FromStr for NamedFault {
     fn from_str(text: &str) -> Result<Self, String> {
         Self::ALL.iter().find(|(name, _)| *name == text).map(|(_, fault)| *fault).ok_or_else(|| {
             let known: Vec<&str> = Self::ALL.iter().map(|(name, _)| *name).collect();
-            format!("\"{text}\" is no fault; there are {}", known.join(", "))
+            format!("unknown fault \"{text}\"; use one of: {}", known.join(", "))
         })
     }
 }

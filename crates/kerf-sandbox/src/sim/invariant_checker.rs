@@ -1,5 +1,5 @@
-//! What happened, written down as it happens: pods, nodes, claims and the money that they cost. It is told of every change in the order
-//! in which they were made, and it is the place where the invariants are checked.
+//! Records of pods, nodes, NodeClaims and costs during a simulation. The checker receives every
+//! change in the order of the writes, and checks the invariants at each.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,12 +21,12 @@ use super::steady::SteadyCheck;
 use crate::api::ObjectKey;
 use crate::cluster::{PRICE_LABEL, parse_micro_dollars};
 
-/// The condition that says why a claim is disrupted.
+/// Condition of a NodeClaim that holds the reason of its disruption.
 const DISRUPTION_REASON: &str = "DisruptionReason";
-/// The reason of what nobody decided: time was up, a machine was lost, somebody deleted it.
+/// Reason of claims without a disruption decision: expired, instance lost, or deleted by a user.
 const OTHER_REASON: &str = "Other";
 
-/// A kind of object that the ledger is told of.
+/// A kind of object that the checker receives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TrackedKind {
     Pod,
@@ -39,7 +39,7 @@ pub(super) enum TrackedKind {
 impl TrackedKind {
     pub(super) const ALL: [Self; 5] = [Self::Pod, Self::Node, Self::Claim, Self::Pool, Self::Budget];
 
-    /// Group and plural.
+    /// Returns API group and plural.
     pub(super) fn resource(self) -> (&'static str, &'static str) {
         match self {
             Self::Pod => ("", "pods"),
@@ -51,7 +51,7 @@ impl TrackedKind {
     }
 }
 
-/// A pod as far as the story is concerned.
+/// A pod and its history.
 #[derive(Debug)]
 pub(super) struct PodRecord {
     pub(super) pod: Pod,
@@ -60,33 +60,33 @@ pub(super) struct PodRecord {
     is_evicted: bool,
 }
 
-/// A claim as far as the story is concerned.
+/// The facts about a NodeClaim that the invariants need.
 #[derive(Debug, Default)]
 pub(super) struct ClaimRecord {
     pub(super) pool: String,
     pub(super) node: Str,
     pub(super) provider_id: String,
-    /// Why it goes, if somebody decided so.
+    /// Reason of its disruption; `None` if there was no decision.
     pub(super) reason: Option<String>,
     pub(super) is_deleting: bool,
-    /// Whether it ever was.
+    /// True if the claim has ever been initialized.
     pub(super) is_initialized: bool,
     pub(super) is_terminating: bool,
     pub(super) has_termination_grace_period: bool,
     pub(super) expires: Option<Timestamp>,
-    /// The claims that it was launched for.
+    /// Names of the claims that it was launched to replace.
     pub(super) replaces: Vec<String>,
-    /// When it came, counted in changes.
+    /// Number of the change that created it.
     pub(super) created_at_change: u64,
     pub(super) disruption_mark: Option<DisruptionMark>,
 }
 
-/// How things stood when it was decided that a claim goes.
+/// State at the decision to disrupt a claim.
 #[derive(Debug)]
 pub(super) struct DisruptionMark {
-    /// When, counted in changes.
+    /// Number of the change that held the decision.
     pub(super) at_change: u64,
-    /// The pods on its node, by uid.
+    /// Uids of the pods on the claim's node.
     pub(super) pods: BTreeSet<Str>,
 }
 
@@ -100,7 +100,7 @@ pub(super) struct NodeRecord {
     price: u64,
 }
 
-/// What has happened since somebody last asked.
+/// Counts since the last progress line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct RecentCounts {
     pub(super) pending: usize,
@@ -113,14 +113,14 @@ pub(super) struct RecentCounts {
     pub(super) moves: BTreeMap<String, usize>,
 }
 
-/// Everything that happened.
+/// All records of a simulation.
 #[derive(Debug)]
 pub(super) struct InvariantChecker {
     started: Timestamp,
-    /// How many changes there were.
+    /// Number of changes so far.
     changes: u64,
     pub(super) pods: BTreeMap<ObjectKey, PodRecord>,
-    /// The pods of each node.
+    /// Keys of the pods on each node.
     on_nodes: BTreeMap<Str, BTreeSet<ObjectKey>>,
     pub(super) nodes: BTreeMap<Str, NodeRecord>,
     pub(super) claims: BTreeMap<String, ClaimRecord>,
@@ -166,7 +166,7 @@ impl InvariantChecker {
         }
     }
 
-    /// Notes that a rule was broken.
+    /// Records a violation of a rule.
     pub(super) fn record_violation(&mut self, now: Timestamp, rule: &'static str, what: String) {
         let at_seconds = self.seconds_since_start(now);
         self.violations.push(Violation { at_seconds, rule, what });
@@ -176,7 +176,7 @@ impl InvariantChecker {
         u64::try_from(now.duration_since(self.started).as_secs()).unwrap_or_default()
     }
 
-    /// An object is now this, or gone.
+    /// Records the new state of an object, `None` if it was deleted.
     pub(super) fn apply_change(&mut self, kind: TrackedKind, key: &ObjectKey, object: Option<&[u8]>, now: Timestamp) {
         self.changes += 1;
         match (kind, object) {
@@ -195,14 +195,14 @@ impl InvariantChecker {
         }
     }
 
-    /// Everything of a kind that is there.
+    /// Returns the keys of all recorded objects of a kind.
     pub(super) fn keys(&self, kind: TrackedKind) -> Vec<ObjectKey> {
-        let of = |name: &str| ObjectKey::new(None, name);
+        let key = |name: &str| ObjectKey::new(None, name);
         match kind {
             TrackedKind::Pod => self.pods.keys().cloned().collect(),
-            TrackedKind::Node => self.nodes.keys().map(|name| of(name)).collect(),
-            TrackedKind::Claim => self.claims.keys().map(|name| of(name)).collect(),
-            TrackedKind::Pool => self.pools.keys().map(|name| of(name)).collect(),
+            TrackedKind::Node => self.nodes.keys().map(|name| key(name)).collect(),
+            TrackedKind::Claim => self.claims.keys().map(|name| key(name)).collect(),
+            TrackedKind::Pool => self.pools.keys().map(|name| key(name)).collect(),
             TrackedKind::Budget => self.budgets.keys().cloned().collect(),
         }
     }
@@ -213,7 +213,7 @@ impl InvariantChecker {
             self.remove_pod(key);
         }
         let known = self.pods.get(key);
-        let was_going = known.is_some_and(|known| known.pod.is_terminating());
+        let was_terminating = known.is_some_and(|known| known.pod.is_terminating());
         let mut record = PodRecord {
             created: pod.metadata.creation_timestamp.unwrap_or(now),
             has_run: known.is_some_and(|known| known.has_run),
@@ -228,10 +228,10 @@ impl InvariantChecker {
         if !record.has_run && record.pod.status.phase == PodPhase::Running {
             record.has_run = true;
             self.recent.running += 1;
-            let took = now.duration_since(record.created).as_millis();
-            self.times_to_run.push(u64::try_from(took).unwrap_or_default());
+            let elapsed = now.duration_since(record.created).as_millis();
+            self.times_to_run.push(u64::try_from(elapsed).unwrap_or_default());
         }
-        let is_evicted = record.pod.is_terminating() && !was_going && !record.is_evicted && is_evicted(text);
+        let is_evicted = record.pod.is_terminating() && !was_terminating && !record.is_evicted && is_evicted(text);
         record.is_evicted |= is_evicted;
         if let Some(node) = &record.pod.spec.node_name {
             self.on_nodes.entry(node.clone()).or_default().insert(key.clone());
@@ -258,15 +258,15 @@ impl InvariantChecker {
 
     fn apply_node(&mut self, text: &[u8], now: Timestamp) {
         let Some(node) = decode::<Node>(text) else { return };
-        let of_node = &node.metadata.labels;
+        let node_labels = &node.metadata.labels;
         let is_ready = node.status.conditions.iter().any(|c| c.condition_type == "Ready" && c.status == "True");
         let record = NodeRecord {
             provider_id: node.spec.provider_id.clone(),
-            capacity_type: of_node.get(labels::CAPACITY_TYPE).unwrap_or_default().to_owned(),
+            capacity_type: node_labels.get(labels::CAPACITY_TYPE).unwrap_or_default().to_owned(),
             is_ready,
-            is_initialized: of_node.has_value(labels::INITIALIZED, "true"),
+            is_initialized: node_labels.has_value(labels::INITIALIZED, "true"),
             is_protected: node.metadata.annotations.has_value(DO_NOT_DISRUPT, "true"),
-            price: of_node.get(PRICE_LABEL).map_or(0, parse_micro_dollars),
+            price: node_labels.get(PRICE_LABEL).map_or(0, parse_micro_dollars),
         };
         if self.nodes.insert(node.metadata.name.clone(), record).is_none() {
             self.recent.nodes_up += 1;
@@ -328,39 +328,39 @@ impl InvariantChecker {
         *self.moves.entry(reason).or_default() += 1;
     }
 
-    /// Why the node of a pod goes, if somebody decided so.
+    /// Returns the reason for which the node of a pod is disrupted, or `None` if there is none.
     fn disruption_reason_of(&self, pod: &ObjectKey) -> Option<&str> {
         let node = self.pods.get(pod)?.pod.spec.node_name.as_ref().filter(|node| !node.is_empty())?;
         self.claims.values().find(|claim| claim.node == *node)?.reason.as_deref()
     }
 
-    /// What has happened since this was last asked.
+    /// Returns the counts since the last call, and resets them.
     pub(super) fn take_recent(&mut self) -> RecentCounts {
         std::mem::take(&mut self.recent)
     }
 
-    /// Nodes with their capacity types, by name.
+    /// Returns all nodes with their capacity types, ordered by name.
     pub(super) fn nodes_with_capacity_type(&self) -> Vec<(String, String)> {
         self.nodes.iter().map(|(name, node)| (name.to_string(), node.capacity_type.clone())).collect()
     }
 
-    /// The pods that are bound to a node.
+    /// Returns the pods that are bound to a node.
     pub(super) fn pods_on(&self, node: &str) -> impl Iterator<Item = &PodRecord> {
         self.on_nodes.get(node).into_iter().flatten().filter_map(|key| self.pods.get(key))
     }
 
-    /// Pods that wait for a place, or for their node.
+    /// Returns pods in the phase `Pending`: without a node, or not started yet.
     pub(super) fn pending_pods(&self) -> impl Iterator<Item = &Pod> {
         let pods = self.pods.values().map(|record| &record.pod);
         pods.filter(|pod| pod.status.phase == PodPhase::Pending && !pod.is_terminating())
     }
 
-    /// The price of all nodes an hour.
+    /// Returns the total price of all nodes.
     pub(super) fn micro_dollars_per_hour(&self) -> u64 {
         self.cost_meter.rate
     }
 
-    /// How things stand.
+    /// Returns pod counts, node count and price at this time.
     pub(super) fn sample(&self, now: Timestamp) -> Sample {
         let running = self.pods.values().filter(|record| record.pod.status.phase == PodPhase::Running).count();
         Sample {
@@ -372,7 +372,7 @@ impl InvariantChecker {
         }
     }
 
-    /// Remembers how things stand.
+    /// Adds a sample to the timeline, at most one per second.
     pub(super) fn record_sample(&mut self, now: Timestamp) {
         let sample = self.sample(now);
         if self.samples.last().is_none_or(|last| last.at_seconds < sample.at_seconds) {
@@ -380,7 +380,7 @@ impl InvariantChecker {
         }
     }
 
-    /// What came of it all.
+    /// Returns the report of the simulation.
     pub(super) fn report(self, scenario: &str, seed: u64, fingerprint: u64, now: Timestamp) -> SimulationReport {
         let (created, ran, pending) = (self.created, self.times_to_run.len(), self.pending_pods().count());
         SimulationReport {
@@ -434,19 +434,19 @@ impl ClaimRecord {
     }
 }
 
-/// What a claim says of those that it was launched for.
+/// Value of the annotation in which a claim names the claims that it replaces.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct ReplacedClaims {
     node_claims: Vec<String>,
 }
 
-/// Reads an object. What the server has stored can be read; anything else would not be in its table.
+/// Decodes an object. Every stored object can be decoded, because the API server has validated it.
 fn decode<T: DeserializeOwned>(text: &[u8]) -> Option<T> {
     serde_json::from_slice(text).ok()
 }
 
-/// The place of an object in its table.
+/// Returns the key of an object, read from its metadata.
 pub(super) fn key_of(text: &[u8]) -> Option<ObjectKey> {
     #[derive(Deserialize)]
     struct WithMetadata {
@@ -461,7 +461,7 @@ pub(super) fn key_of(text: &[u8]) -> Option<ObjectKey> {
     Some(ObjectKey::new(metadata.namespace.as_deref(), &metadata.name))
 }
 
-/// Whether a pod that goes was evicted.
+/// Returns true if a terminating pod was evicted through the eviction API.
 fn is_evicted(text: &[u8]) -> bool {
     #[derive(Deserialize)]
     struct WithConditions {
@@ -478,6 +478,6 @@ fn is_evicted(text: &[u8]) -> bool {
         #[serde(default)]
         reason: String,
     }
-    let told: Option<WithConditions> = decode(text);
-    told.is_some_and(|told| told.status.conditions.iter().any(|c| c.reason == "EvictionByEvictionAPI"))
+    let pod: Option<WithConditions> = decode(text);
+    pod.is_some_and(|pod| pod.status.conditions.iter().any(|c| c.reason == "EvictionByEvictionAPI"))
 }

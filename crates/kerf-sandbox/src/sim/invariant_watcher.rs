@@ -1,6 +1,7 @@
-//! Somebody who sees every change of a cluster in the order in which they were made, whoever made them and of whatever kind the object is.
-//! Watches of several kinds cannot promise that: what one tells may be older than what another has told already. So changes are read from
-//! the store, merged by revision, and written into a [`Ledger`], which is where the invariants are checked.
+//! Reads every change of a cluster in the order of the writes, across all kinds and clients.
+//! Watches of several kinds cannot promise that order: one watch may deliver a change that is older
+//! than one already delivered by another. So changes are read from the store, merged by revision,
+//! and passed to an [`InvariantChecker`], which checks the invariants.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,7 +16,7 @@ use crate::api::registry::Registry;
 use crate::api::{ApiServer, ObjectKey, PageQuery, Selection, TableChanges, TableIx};
 use crate::cluster::Cluster;
 
-/// A ledger that is written while others read it.
+/// A checker that one task writes while others read it.
 #[derive(Clone, Debug)]
 pub(super) struct SharedChecker(Arc<Mutex<InvariantChecker>>);
 
@@ -25,7 +26,7 @@ impl SharedChecker {
     }
 }
 
-/// Watches over a cluster until it is dropped.
+/// Checks the invariants of a cluster until it is dropped.
 #[derive(Debug)]
 pub struct InvariantWatcher {
     checker: SharedChecker,
@@ -33,26 +34,26 @@ pub struct InvariantWatcher {
 }
 
 impl InvariantWatcher {
-    /// Watches over a cluster from now on. Must be called on a tokio runtime.
+    /// Starts to watch a cluster. Must be called on a tokio runtime.
     pub fn start(cluster: &Cluster) -> Self {
         let server = cluster.api().clone();
-        let ledger = SharedChecker(Arc::new(Mutex::new(InvariantChecker::new(server.clock().now()))));
+        let checker = SharedChecker(Arc::new(Mutex::new(InvariantChecker::new(server.clock().now()))));
         let observer = Observer {
             server,
-            checker: ledger.clone(),
+            checker: checker.clone(),
             watched_tables: BTreeMap::new(),
             registry: None,
             seen_revision: 0,
         };
-        Self { checker: ledger, task: tokio::spawn(observer.run()) }
+        Self { checker, task: tokio::spawn(observer.run()) }
     }
 
-    /// Everything so far that must not have happened.
+    /// Returns all violations so far.
     pub fn violations(&self) -> Vec<Violation> {
         self.checker.lock().violations.clone()
     }
 
-    /// How many pods were evicted so far.
+    /// Returns the number of pods that were evicted so far.
     pub fn evictions(&self) -> usize {
         self.checker.lock().evictions
     }
@@ -61,7 +62,7 @@ impl InvariantWatcher {
         self.checker.lock()
     }
 
-    /// Ends it, and gives what it has written.
+    /// Stops watching, and returns the records.
     pub(super) fn into_checker(self, now: Timestamp) -> InvariantChecker {
         self.task.abort();
         std::mem::replace(&mut *self.checker.lock(), InvariantChecker::new(now))
@@ -74,17 +75,17 @@ impl Drop for InvariantWatcher {
     }
 }
 
-/// What reads the store.
+/// The task that reads the store.
 struct Observer {
     server: ApiServer,
     checker: SharedChecker,
     watched_tables: BTreeMap<TableIx, WatchedTable>,
-    /// What was served when we last looked for new tables.
+    /// Registry at the last search for new tables; `None` before the first.
     registry: Option<Arc<Registry>>,
     seen_revision: u64,
 }
 
-/// One table that is followed.
+/// A table whose changes are read.
 struct WatchedTable {
     kind: TrackedKind,
     last_revision: u64,
@@ -92,13 +93,13 @@ struct WatchedTable {
 
 impl Observer {
     async fn run(mut self) {
-        let bell = self.server.inner.storage.any_change_notify();
+        let change_notify = self.server.inner.storage.any_change_notify();
         loop {
-            let mut rung = std::pin::pin!(bell.notified());
-            // Registered before we look, so that nothing is missed in between.
-            rung.as_mut().enable();
+            let mut notified = std::pin::pin!(change_notify.notified());
+            // Register before reading changes, so that a change in between is not missed.
+            notified.as_mut().enable();
             self.catch_up();
-            rung.await;
+            notified.await;
         }
     }
 
@@ -111,11 +112,11 @@ impl Observer {
             self.follow_new_tables();
             let mut events = Vec::new();
             for table in changed {
-                let Some(feed) = self.watched_tables.get_mut(&table) else { continue };
-                match self.server.inner.storage.changes_after(table, feed.last_revision) {
-                    Ok(TableChanges::Events(some)) => {
-                        feed.last_revision = some.last().map_or(feed.last_revision, |event| event.revision);
-                        events.extend(some.into_iter().map(|event| (feed.kind, event)));
+                let Some(watched) = self.watched_tables.get_mut(&table) else { continue };
+                match self.server.inner.storage.changes_after(table, watched.last_revision) {
+                    Ok(TableChanges::Events(batch)) => {
+                        watched.last_revision = batch.last().map_or(watched.last_revision, |event| event.revision);
+                        events.extend(batch.into_iter().map(|event| (watched.kind, event)));
                     }
                     Ok(TableChanges::Nothing { .. } | TableChanges::Closed) => {}
                     Err(_) => self.relist_table(table),
@@ -154,21 +155,21 @@ impl Observer {
         self.registry = Some(registry);
     }
 
-    /// Reads a whole table, if we were left behind.
+    /// Reads a whole table, after its history was compacted.
     fn relist_table(&mut self, table: TableIx) {
         let everything = Selection::default();
-        let window = PageQuery { namespace: None, selection: &everything, from: None, at_revision: None, limit: None };
-        let Ok(page) = self.server.inner.storage.page(table, window) else { return };
-        let Some(feed) = self.watched_tables.get_mut(&table) else { return };
-        feed.last_revision = page.revision;
-        let kind = feed.kind;
-        let mut gone = self.checker.lock().keys(kind);
+        let query = PageQuery { namespace: None, selection: &everything, from: None, at_revision: None, limit: None };
+        let Ok(page) = self.server.inner.storage.page(table, query) else { return };
+        let Some(watched) = self.watched_tables.get_mut(&table) else { return };
+        watched.last_revision = page.revision;
+        let kind = watched.kind;
+        let mut removed = self.checker.lock().keys(kind);
         for stored in page.objects {
             let Some(key) = super::invariant_checker::key_of(stored.bytes()) else { continue };
-            gone.retain(|known| *known != key);
+            removed.retain(|known| *known != key);
             self.apply_change(kind, &key, Some(stored.bytes().clone()));
         }
-        for key in gone {
+        for key in removed {
             self.apply_change(kind, &key, None);
         }
     }

@@ -1,5 +1,6 @@
-//! What must hold, whatever happens: checked at every change (safety), and once more when nothing goes wrong any more (liveness). The rules
-//! are written from the objects alone; nothing here knows how the autoscaler decides.
+//! The invariants of a simulation: safety rules, checked at every change, and liveness rules,
+//! checked when faults are off. They are defined on the stored objects alone and know nothing about
+//! how the autoscaler decides.
 
 use std::collections::BTreeMap;
 
@@ -16,110 +17,146 @@ use kerf_referee::selectors::selects;
 use super::invariant_checker::{ClaimRecord, InvariantChecker};
 use crate::api::ObjectKey;
 
-/// Machines of the simulated cloud.
+/// Prefix of the provider IDs of simulated instances.
 const PROVIDER_ID_SCHEME: &str = "kwok://";
 
-/// A node has come: no two of them may be one machine.
-pub(super) fn on_new_node(ledger: &mut InvariantChecker, name: &str, now: Timestamp) {
-    let Some(machine) = ledger.nodes.get(name).map(|node| node.provider_id.clone()) else { return };
-    let has_it =
-        |(other, node): (&Str, &super::invariant_checker::NodeRecord)| other != name && node.provider_id == machine;
-    if !machine.is_empty() && ledger.nodes.iter().any(has_it) {
-        ledger.record_violation(now, "one machine, one node", machine.to_string());
+/// Checks a new node: no two nodes may have the same provider ID.
+pub(super) fn on_new_node(checker: &mut InvariantChecker, name: &str, now: Timestamp) {
+    let Some(provider_id) = checker.nodes.get(name).map(|node| node.provider_id.clone()) else { return };
+    let has_same_provider_id =
+        |(other, node): (&Str, &super::invariant_checker::NodeRecord)| other != name && node.provider_id == provider_id;
+    if !provider_id.is_empty() && checker.nodes.iter().any(has_same_provider_id) {
+        checker.record_violation(
+            now,
+            "no two nodes have the same provider ID",
+            format!("{name} and another node have {provider_id}"),
+        );
     }
 }
 
-/// Somebody has decided that a claim goes: its pool's budgets allow it, and neither its node nor a pod on it forbids it.
-pub(super) fn on_disruption_decision(ledger: &mut InvariantChecker, name: &str, now: Timestamp) {
-    let Some(claim) = ledger.claims.get(name) else { return };
-    let mut broken: Vec<(&'static str, String)> = Vec::new();
+/// Checks a decision to disrupt a claim: the pool's budgets must allow it, and neither the node nor
+/// a pod on it may forbid it.
+pub(super) fn on_disruption_decision(checker: &mut InvariantChecker, name: &str, now: Timestamp) {
+    let Some(claim) = checker.claims.get(name) else { return };
+    let mut violations: Vec<(&'static str, String)> = Vec::new();
     let (node, reason) = (&claim.node, DisruptionReason::from(claim.reason.as_deref().unwrap_or_default()));
-    if ledger.nodes.get(node).is_some_and(|node| node.is_protected) {
-        broken.push(("do-not-disrupt is kept", format!("{node} ({name})")));
+    if checker.nodes.get(node).is_some_and(|node| node.is_protected) {
+        violations.push(("do-not-disrupt is respected", format!("node {node} (claim {name}) is disrupted")));
     }
-    // A node that has drifted and may take only so long to go does not ask its pods.
-    let asks_pods = reason != DisruptionReason::Drifted || !claim.has_termination_grace_period;
-    for pod in ledger.pods_on(node).map(|record| &record.pod).filter(|pod| asks_pods && is_active(pod)) {
+    // A drifted node with a termination grace period may be disrupted whatever its pods forbid.
+    let pods_can_block = reason != DisruptionReason::Drifted || !claim.has_termination_grace_period;
+    for pod in checker.pods_on(node).map(|record| &record.pod).filter(|pod| pods_can_block && is_active(pod)) {
         if is_protected(pod, now) {
-            broken.push(("do-not-disrupt is kept", format!("{} on {node} ({name})", pod.namespaced_name())));
-        } else if let Some(budget) = blocking_pod_disruption_budget(ledger, pod) {
-            let what = format!("{budget} forbids to evict {} from {node} ({name})", pod.namespaced_name());
-            broken.push(("PodDisruptionBudgets are kept", what));
+            violations.push((
+                "do-not-disrupt is respected",
+                format!("node {node} (claim {name}) of pod {} is disrupted", pod.namespaced_name()),
+            ));
+        } else if let Some(budget) = blocking_pod_disruption_budget(checker, pod) {
+            let message = format!(
+                "node {node} (claim {name}) is disrupted, but {budget} does not allow the eviction of {}",
+                pod.namespaced_name()
+            );
+            violations.push(("PodDisruptionBudgets are respected", message));
         }
     }
-    broken.extend(exceeded_budget(ledger, &claim.pool, &reason, now).map(|what| ("budgets are kept", what)));
-    for (rule, what) in broken {
-        ledger.record_violation(now, rule, what);
+    violations.extend(
+        exceeded_budget(checker, &claim.pool, &reason, now)
+            .map(|message| ("disruption budgets are respected", message)),
+    );
+    for (rule, message) in violations {
+        checker.record_violation(now, rule, message);
     }
 }
 
-/// Whether more nodes of a pool go than its budgets allow, counted as spec 03 §6.4 says.
-fn exceeded_budget(ledger: &InvariantChecker, pool: &str, reason: &DisruptionReason, now: Timestamp) -> Option<String> {
-    let budgets = ledger.pools.get(pool)?.spec.disruption.as_ref()?.budgets.as_deref()?;
-    let nodes = ledger.claims.values().filter(|claim| claim.pool == pool && !claim.is_terminating);
-    let nodes = nodes.filter_map(|claim| Some((claim, ledger.nodes.get(&claim.node)?)));
-    let (mut total, mut going) = (0_u32, 0_u32);
+/// Returns a message if more nodes of a pool are disrupted than its budgets allow, counted as in
+/// spec 03 §6.4.
+fn exceeded_budget(
+    checker: &InvariantChecker,
+    pool: &str,
+    reason: &DisruptionReason,
+    now: Timestamp,
+) -> Option<String> {
+    let budgets = checker.pools.get(pool)?.spec.disruption.as_ref()?.budgets.as_deref()?;
+    let nodes = checker.claims.values().filter(|claim| claim.pool == pool && !claim.is_terminating);
+    let nodes = nodes.filter_map(|claim| Some((claim, checker.nodes.get(&claim.node)?)));
+    let (mut total, mut disrupting) = (0_u32, 0_u32);
     for (claim, node) in nodes.filter(|(_, node)| node.is_initialized) {
         total += 1;
-        going += u32::from(!node.is_ready || claim.is_deleting || claim.reason.is_some());
+        disrupting += u32::from(!node.is_ready || claim.is_deleting || claim.reason.is_some());
     }
     let allowed = allowed_disruptions(budgets, reason, total, now).unwrap_or(0);
-    (going > allowed).then(|| format!("{going} of {total} nodes of pool {pool} go at once ({reason}), {allowed} may"))
+    (disrupting > allowed).then(|| {
+        format!("{disrupting} of {total} nodes of pool {pool} are disrupted at once ({reason}), allowed are {allowed}")
+    })
 }
 
-/// A claim is deleted for which that was decided: its replacements are up, and nobody came to its node meanwhile.
-pub(super) fn on_claim_deletion(ledger: &mut InvariantChecker, name: &str, now: Timestamp) {
-    let Some(claim) = ledger.claims.get(name) else { return };
-    let Some(marked) = claim.disruption_mark.as_ref().filter(|_| !is_deleted_regardless(ledger, claim, now)) else {
+/// Checks the deletion of a disrupted claim: its replacements must be initialized, and no pod may
+/// have been added to its node since the decision.
+pub(super) fn on_claim_deletion(checker: &mut InvariantChecker, name: &str, now: Timestamp) {
+    let Some(claim) = checker.claims.get(name) else { return };
+    let Some(mark) = claim.disruption_mark.as_ref().filter(|_| !is_deleted_regardless(checker, claim, now)) else {
         return;
     };
-    let mut broken: Vec<(&'static str, String)> = Vec::new();
-    let is_for_it = |other: &&ClaimRecord| {
-        other.created_at_change > marked.at_change && other.replaces.iter().any(|one| one == name)
+    let mut violations: Vec<(&'static str, String)> = Vec::new();
+    let is_replacement = |other: &&ClaimRecord| {
+        other.created_at_change > mark.at_change && other.replaces.iter().any(|replaced| replaced == name)
     };
-    if ledger.claims.values().filter(is_for_it).any(|other| !other.is_initialized) {
-        broken.push(("replacements are up first", format!("{name} goes before what was launched for it")));
+    if checker.claims.values().filter(is_replacement).any(|other| !other.is_initialized) {
+        violations.push((
+            "replacements are initialized first",
+            format!("claim {name} is deleted before its replacement is initialized"),
+        ));
     }
-    // Drift promises nobody a place.
+    // Drift does not promise that pods have another node.
     if claim.reason.as_deref() != Some("Drifted") {
-        let is_new = |pod: &&Pod| is_reschedulable(pod) && !marked.pods.contains(&pod.metadata.uid);
-        for pod in ledger.pods_on(&claim.node).map(|record| &record.pod).filter(is_new) {
-            let what = format!("{} came to {} and it goes all the same ({name})", pod.namespaced_name(), claim.node);
-            broken.push(("a node that gains a pod stays", what));
+        let is_new = |pod: &&Pod| is_reschedulable(pod) && !mark.pods.contains(&pod.metadata.uid);
+        for pod in checker.pods_on(&claim.node).map(|record| &record.pod).filter(is_new) {
+            let message = format!(
+                "pod {} was bound to node {} after the decision, and claim {name} is deleted",
+                pod.namespaced_name(),
+                claim.node
+            );
+            violations.push(("a node that receives a pod is not removed", message));
         }
     }
-    for (rule, what) in broken {
-        ledger.record_violation(now, rule, what);
+    for (rule, message) in violations {
+        checker.record_violation(now, rule, message);
     }
 }
 
-/// Whether a claim goes whatever was decided: its pool goes, its machine is gone, its time is up.
-fn is_deleted_regardless(ledger: &InvariantChecker, claim: &ClaimRecord, now: Timestamp) -> bool {
-    ledger.pools.get(&claim.pool).is_none_or(|pool| pool.metadata.deletion_timestamp.is_some())
-        || !ledger.nodes.contains_key(&claim.node)
+/// Returns true if a claim is deleted independently of the decision: its pool or its node is
+/// deleted, or it has expired.
+fn is_deleted_regardless(checker: &InvariantChecker, claim: &ClaimRecord, now: Timestamp) -> bool {
+    checker.pools.get(&claim.pool).is_none_or(|pool| pool.metadata.deletion_timestamp.is_some())
+        || !checker.nodes.contains_key(&claim.node)
         || claim.expires.is_some_and(|at| at <= now)
 }
 
-/// A pod is evicted: its node goes, and the pod does not forbid it.
-pub(super) fn on_eviction(ledger: &mut InvariantChecker, key: &ObjectKey, now: Timestamp) {
-    let Some(pod) = ledger.pods.get(key).map(|record| record.pod.clone()) else { return };
+/// Checks an eviction: the NodeClaim of the pod's node must be marked for deletion, and the pod
+/// must not have a do-not-disrupt annotation.
+pub(super) fn on_eviction(checker: &mut InvariantChecker, key: &ObjectKey, now: Timestamp) {
+    let Some(pod) = checker.pods.get(key).map(|record| record.pod.clone()) else { return };
     let node = pod.spec.node_name.clone().unwrap_or_default();
-    let claim = ledger.claims.values().find(|claim| claim.node == node && !node.is_empty());
+    let claim = checker.claims.values().find(|claim| claim.node == node && !node.is_empty());
     if claim.is_some_and(|claim| !claim.is_deleting) {
-        ledger.record_violation(
+        checker.record_violation(
             now,
-            "nobody is evicted from a node that stays",
-            format!("{} from {node}", key.as_str()),
+            "no pod is evicted from a node that stays",
+            format!("{} is evicted from {node}", key.as_str()),
         );
     }
     if is_protected(&pod, now) {
-        ledger.record_violation(now, "do-not-disrupt is kept", format!("{} is evicted from {node}", key.as_str()));
-    }
-    // Those of daemon sets live and die with their node.
-    if !pod.is_owned_by_daemonset() && ledger.steady_check.record_eviction(&pod, now) {
-        ledger.record_violation(
+        checker.record_violation(
             now,
-            "pods that did not change stay",
+            "do-not-disrupt is respected",
+            format!("{} is evicted from {node}", key.as_str()),
+        );
+    }
+    // Pods of DaemonSets are deleted with their nodes and do not count.
+    if !pod.is_owned_by_daemonset() && checker.steady_check.record_eviction(&pod, now) {
+        checker.record_violation(
+            now,
+            "pods of unchanged workloads are not evicted",
             format!("{} is evicted from {node}", key.as_str()),
         );
     }
@@ -140,51 +177,53 @@ fn is_protected(pod: &Pod, now: Timestamp) -> bool {
     })
 }
 
-/// The budget that does not let a pod be evicted (spec 03 §5.3).
-fn blocking_pod_disruption_budget(ledger: &InvariantChecker, pod: &Pod) -> Option<String> {
-    let stays_by_itself = |pod: &Pod| {
-        pod.spec
-            .tolerations
-            .iter()
-            .any(|one| one.operator == TolerationOperator::Exists && (one.key.is_empty() || one.key == DISRUPTED))
+/// Returns the PodDisruptionBudget that blocks the eviction of a pod (spec 03 §5.3).
+fn blocking_pod_disruption_budget(checker: &InvariantChecker, pod: &Pod) -> Option<String> {
+    let tolerates_disruption = |pod: &Pod| {
+        pod.spec.tolerations.iter().any(|toleration| {
+            toleration.operator == TolerationOperator::Exists
+                && (toleration.key.is_empty() || toleration.key == DISRUPTED)
+        })
     };
-    if pod.is_mirror() || stays_by_itself(pod) {
+    if pod.is_mirror() || tolerates_disruption(pod) {
         return None;
     }
-    let of_pod: BTreeMap<String, String> =
+    let labels: BTreeMap<String, String> =
         pod.metadata.labels.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect();
-    let matching = ledger.budgets.iter().filter(|(key, budget)| {
+    let matching = checker.budgets.iter().filter(|(key, budget)| {
         let selector = budget.spec.as_ref().and_then(|spec| spec.selector.as_ref());
-        key.namespace() == pod.metadata.namespace && selects(selector, &of_pod)
+        key.namespace() == pod.metadata.namespace && selects(selector, &labels)
     });
-    let forbids = |budget: &PodDisruptionBudget| {
+    let blocks = |budget: &PodDisruptionBudget| {
         let policy = budget.spec.as_ref().and_then(|spec| spec.unhealthy_pod_eviction_policy.as_deref());
         let is_unhealthy = pod.condition("Ready").is_some_and(|ready| ready.status == "False");
         let allowed = budget.status.as_ref().and_then(|status| status.disruptions_allowed).unwrap_or(0);
         allowed == 0 && !(policy == Some("AlwaysAllow") && is_unhealthy)
     };
-    matching.filter(|(_, budget)| forbids(budget)).map(|(key, _)| key.as_str().to_owned()).next()
+    matching.filter(|(_, budget)| blocks(budget)).map(|(key, _)| key.as_str().to_owned()).next()
 }
 
-/// Nothing goes wrong any more: what is still not as it should be? Empty if all is well.
-pub(super) fn liveness_violations(ledger: &InvariantChecker, may_pend: usize) -> Vec<(&'static str, String)> {
-    let mut found = Vec::new();
-    let pending: Vec<String> = ledger.pending_pods().map(|pod| pod.namespaced_name().to_string()).collect();
+/// Returns the liveness rules that do not hold yet: rule and message. Empty if the cluster has
+/// reached the desired state. `may_pend` is the number of pods that may stay pending.
+pub(super) fn liveness_violations(checker: &InvariantChecker, may_pend: usize) -> Vec<(&'static str, String)> {
+    let mut violations = Vec::new();
+    let pending: Vec<String> = checker.pending_pods().map(|pod| pod.namespaced_name().to_string()).collect();
     if pending.len() > may_pend {
         let first: Vec<&str> = pending.iter().take(3).map(String::as_str).collect();
-        found.push(("every pod runs", format!("{} pods wait, such as {}", pending.len(), first.join(", "))));
+        violations
+            .push(("every pod runs", format!("{} pending pods, for example {}", pending.len(), first.join(", "))));
     }
-    let has_claim = |machine: &str| ledger.claims.values().any(|claim| claim.provider_id == machine);
-    for (name, node) in ledger.nodes.iter().filter(|(_, node)| node.provider_id.starts_with(PROVIDER_ID_SCHEME)) {
+    let has_claim = |provider_id: &str| checker.claims.values().any(|claim| claim.provider_id == provider_id);
+    for (name, node) in checker.nodes.iter().filter(|(_, node)| node.provider_id.starts_with(PROVIDER_ID_SCHEME)) {
         if !has_claim(&node.provider_id) {
-            found.push(("no machine is leaked", format!("node {name} has no claim")));
+            violations.push(("every instance has a claim", format!("node {name} has no claim")));
         }
     }
-    let has_node = |machine: &str| ledger.nodes.values().any(|node| node.provider_id == machine);
-    for (name, claim) in &ledger.claims {
+    let has_node = |provider_id: &str| checker.nodes.values().any(|node| node.provider_id == provider_id);
+    for (name, claim) in &checker.claims {
         if !has_node(&claim.provider_id) {
-            found.push(("every claim has a machine", format!("claim {name} has none")));
+            violations.push(("every claim has a node", format!("claim {name} has no node")));
         }
     }
-    found
+    violations
 }

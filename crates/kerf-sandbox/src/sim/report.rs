@@ -1,154 +1,155 @@
-//! What came of a run, for people and for programs. Money is in millionths of a dollar and time in milliseconds, so that two runs can be
-//! compared to the last digit.
+//! The report of a simulation, for people and programs. Money is in millionths of a US dollar and
+//! times are in milliseconds, so that two runs can be compared exactly.
 
 use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-/// What came of a run.
+/// Outcome of a simulation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SimulationReport {
-    /// The scenario's name.
+    /// Name of the scenario.
     pub scenario: String,
-    /// Where all chance came from.
+    /// Seed of all random numbers.
     pub seed: u64,
-    /// How long it took in the cluster's own time.
+    /// Duration of the simulation on the cluster's clock.
     pub virtual_seconds: u64,
-    /// Pods.
+    /// Counts and start times of pods.
     pub pods: PodReport,
-    /// Nodes.
+    /// Counts of nodes.
     pub nodes: NodeReport,
-    /// Nodes taken away by the autoscaler, by reason.
+    /// Number of NodeClaims deleted, by disruption reason; `Other` if they were not disrupted.
     pub moves: BTreeMap<String, usize>,
-    /// Pods evicted by the autoscaler.
+    /// Number of pods evicted.
     pub evictions: usize,
-    /// The same, by the reason for which their nodes went.
+    /// Number of pods evicted, by the disruption reason of their node; `Other` if there is none.
     pub evictions_by_reason: BTreeMap<String, usize>,
-    /// Money.
+    /// Cost of the nodes.
     pub cost: CostReport,
-    /// How close to rest it came, if the scenario asks for that.
+    /// Evictions and cost while the cluster had to be steady; `None` if the scenario does not
+    /// demand that.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub steady: Option<SteadyReport>,
-    /// How it went over time.
+    /// Samples over time, oldest first.
     pub timeline: Vec<Sample>,
-    /// What must not have happened.
+    /// Violations of invariants. Empty if the simulation succeeded.
     pub violations: Vec<Violation>,
-    /// Stands for everything that was written: runs of one seed agree on it.
+    /// Hash of everything that was written. Runs with the same seed have the same fingerprint.
     pub fingerprint: String,
 }
 
-/// What became of pods.
+/// Counts and start times of pods.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PodReport {
-    /// How many there were.
+    /// Number of pods created.
     pub created: usize,
-    /// How many of them ran.
+    /// Number of pods that reached the phase `Running`.
     pub ran: usize,
-    /// How many wait at the end.
+    /// Number of pods pending at the end.
     pub pending: usize,
-    /// From creation to Running.
+    /// Time from creation to `Running`.
     pub time_to_run: TimesToRun,
 }
 
-/// From creation to Running, in milliseconds.
+/// Percentiles of the time from creation to `Running`, in milliseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TimesToRun {
-    /// Half of the pods took no longer.
+    /// Median.
     pub p50_millis: u64,
-    /// 95 % took no longer.
+    /// 95th percentile.
     pub p95_millis: u64,
-    /// The longest.
+    /// Longest time.
     pub max_millis: u64,
 }
 
-/// What became of nodes.
+/// Counts of nodes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeReport {
-    /// How many were launched.
+    /// Number of nodes created, initial nodes included.
     pub launched: usize,
-    /// The most at once.
+    /// Largest number of nodes at one time.
     pub peak: usize,
-    /// How many there are at the end.
+    /// Number of nodes at the end.
     pub at_end: usize,
 }
 
-/// What it cost.
+/// Cost of the nodes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CostReport {
-    /// All of it.
+    /// Total cost.
     pub spent_micro_dollars: u64,
-    /// What it would have cost on top if no node had ever been taken away.
+    /// Additional cost if no node had ever been removed.
     pub saved_micro_dollars: u64,
-    /// The highest price an hour.
+    /// Highest price per hour.
     pub peak_micro_dollars_per_hour: u64,
-    /// The price an hour at the end.
+    /// Price per hour at the end.
     pub at_end_micro_dollars_per_hour: u64,
 }
 
-/// What happened while the cluster was to be at rest.
+/// Evictions and cost comparisons while the cluster had to be steady.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SteadyReport {
-    /// Pods that were evicted meanwhile.
+    /// Number of pods evicted, without pods of DaemonSets.
     pub evictions: usize,
-    /// Those among them of workloads that had not changed for a while.
+    /// Number of evicted pods whose workloads were unchanged. Each is a violation.
     pub unchanged_evicted: usize,
-    /// How often the cost was compared.
+    /// Number of cost comparisons.
     pub appraisals: usize,
-    /// When the nodes cost the most, in proportion to the best plan.
+    /// The comparison with the highest cost relative to the best plan; `None` if there was none.
     pub dearest: Option<Appraisal>,
 }
 
-/// What the nodes cost, and what those of the best plan for the same pods would.
+/// Price of the nodes at one time, and price of the best plan for the same pods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Appraisal {
-    /// When, counted from the start.
+    /// Seconds since the start of the simulation.
     pub at_seconds: u64,
-    /// The price of the nodes an hour.
+    /// Price of the nodes per hour.
     pub micro_dollars_per_hour: u64,
-    /// The price an hour of the best plan.
+    /// Price of the best plan per hour.
     pub best_micro_dollars_per_hour: u64,
 }
 
 impl Appraisal {
-    /// The price in thousandths of the best plan's.
+    /// Returns the price in thousandths of the best plan's price.
     pub fn permille(&self) -> u64 {
         let (price, best) = (u128::from(self.micro_dollars_per_hour), u128::from(self.best_micro_dollars_per_hour));
         u64::try_from(price * 1000 / best.max(1)).unwrap_or(u64::MAX)
     }
 }
 
-/// How things stood at an instant.
+/// State of the cluster at one time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Sample {
-    /// When, counted from the start.
+    /// Seconds since the start of the simulation.
     pub at_seconds: u64,
-    /// Pods that waited.
+    /// Number of pending pods.
     pub pending: usize,
-    /// Pods that ran.
+    /// Number of running pods.
     pub running: usize,
-    /// Nodes.
+    /// Number of nodes.
     pub nodes: usize,
-    /// Their price an hour.
+    /// Price of the nodes per hour.
     pub micro_dollars_per_hour: u64,
 }
 
-/// Something that must not have happened.
+/// A violation of an invariant.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Violation {
-    /// When, counted from the start.
+    /// Seconds since the start of the simulation.
     pub at_seconds: u64,
-    /// Which rule was broken.
+    /// The invariant that was violated.
     pub rule: &'static str,
-    /// By what.
+    /// The objects that violated it.
     pub what: String,
 }
 

@@ -1,5 +1,6 @@
-//! One run: the cluster lives through its scenario while the system under test does what it does. Everything happens on the runtime's
-//! clock; on a paused one that is virtual time, on a real one it is a show.
+//! One simulation: performs the steps of a scenario on a cluster while the system under test runs.
+//! Everything uses the runtime's clock. On a paused clock that is virtual time; on a running clock
+//! it is a demonstration in real time.
 
 use std::fmt;
 use std::time::Duration;
@@ -18,28 +19,29 @@ use super::report::{Appraisal, Sample, SimulationReport};
 use super::scenario::{Scenario, Steady};
 use crate::cluster::{Cluster, ClusterCost};
 
-/// How often somebody looks and tells.
+/// Interval of progress lines, and of the checks in the liveness phase.
 const POLL_INTERVAL: Duration = Duration::from_secs(5);
-/// How long everything may take to come right once nothing goes wrong any more: longer than it takes to give up on a machine.
+/// Time for which the liveness phase may last. It is longer than the autoscaler takes to give up on
+/// an instance.
 const LIVENESS_TIMEOUT: Duration = Duration::from_mins(45);
-/// How many samples a report has at most.
+/// Approximate number of samples in a report.
 const MAX_SAMPLES: u32 = 48;
 
-/// A run in the making.
+/// A scenario and a seed, ready to run.
 #[derive(Clone, Debug)]
 pub struct Simulation {
-    /// What happens.
+    /// The scenario to run.
     pub scenario: Scenario,
-    /// Where chance comes from.
+    /// Seed of all random numbers.
     pub seed: u64,
 }
 
-/// Something to tell whoever watches.
+/// A line of progress for a person watching the simulation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProgressLine {
-    /// When, counted from the start.
+    /// Time since the start of the simulation.
     pub at: Duration,
-    /// What.
+    /// Text of the line, without the time.
     pub text: String,
 }
 
@@ -51,23 +53,26 @@ impl fmt::Display for ProgressLine {
 }
 
 impl Simulation {
-    /// Lives through it on a cluster, with somebody who runs its nodes, and says what came of it.
-    /// `appraise` says what the best plan for all pods that there are would cost, in millionths of a dollar an hour, if it can be told.
+    /// Runs the scenario on a cluster, and returns the report.
+    ///
+    /// `system` is the autoscaler under test; it is stopped at the end. `appraise` returns the cost
+    /// of the best plan for all existing pods in millionths of a dollar per hour, or `None` if it
+    /// is unknown. `on_progress` receives the lines of progress.
     pub async fn run(
         &self,
         cluster: &Cluster,
         system: BoxFuture<'static, ()>,
         appraise: impl AsyncFn() -> Option<u64>,
-        mut tell: impl FnMut(ProgressLine),
+        mut on_progress: impl FnMut(ProgressLine),
     ) -> SimulationReport {
         let clock = cluster.api().clock();
         let started = Instant::now();
-        let witness = InvariantWatcher::start(cluster);
+        let watcher = InvariantWatcher::start(cluster);
         let mut tasks = JoinSet::new();
         tasks.spawn(system);
         self.set_faults(cluster, &self.scenario.faults);
 
-        let person = ScenarioActor::new(cluster);
+        let actor = ScenarioActor::new(cluster);
         let end = started + self.scenario.until;
         let every = (self.scenario.until / MAX_SAMPLES).max(POLL_INTERVAL);
         let mut steps = self.scenario.timeline().into_iter().peekable();
@@ -80,65 +85,66 @@ impl Simulation {
             let at = started.elapsed();
             let now = clock.now();
             if let (Some(steady), Some(due)) = (self.scenario.steady, next_appraisal.filter(|due| *due <= wake)) {
-                check_cost(&witness, &steady, appraise().await, now);
+                check_cost(&watcher, &steady, appraise().await, now);
                 next_appraisal = Some(due + steady.every);
             }
             while let Some((_, step)) = steps.next_if(|(at, _)| started + *at <= wake) {
-                emit_progress(&witness, at, now, &mut tell);
+                emit_progress(&watcher, at, now, &mut on_progress);
                 if let Some(say) = &step.say {
-                    tell(ProgressLine { at, text: format!("» {say}") });
+                    on_progress(ProgressLine { at, text: format!("» {say}") });
                 }
                 if let Some(faults) = &step.faults {
                     self.set_faults(cluster, faults);
                 }
-                let machines = witness.checker().nodes_with_capacity_type();
-                for refused in person.perform(step, &machines) {
-                    witness.checker().record_violation(now, "every step is possible", refused);
+                let nodes = watcher.checker().nodes_with_capacity_type();
+                for error in actor.perform(step, &nodes) {
+                    watcher.checker().record_violation(now, "every step succeeds", error);
                 }
             }
             if wake >= next_sample {
-                witness.checker().record_sample(now);
+                watcher.checker().record_sample(now);
                 next_sample += every;
             }
             if wake >= next_tick {
-                emit_progress(&witness, at, now, &mut tell);
+                emit_progress(&watcher, at, now, &mut on_progress);
                 next_tick += POLL_INTERVAL;
             }
             if wake >= end {
                 break;
             }
         }
-        self.run_liveness_phase(cluster, &witness, started, &mut tell).await;
+        self.run_liveness_phase(cluster, &watcher, started, &mut on_progress).await;
         drop(tasks);
         let now = clock.now();
-        witness.checker().record_sample(now);
-        witness.into_checker(now).report(&self.scenario.name, self.seed, cluster.api().fingerprint(), now)
+        watcher.checker().record_sample(now);
+        watcher.into_checker(now).report(&self.scenario.name, self.seed, cluster.api().fingerprint(), now)
     }
 
-    /// The liveness phase: nothing goes wrong any more, so everything must come right.
+    /// Runs the liveness phase: faults are off, and the cluster must reach the desired state before
+    /// the timeout.
     async fn run_liveness_phase(
         &self,
         cluster: &Cluster,
-        witness: &InvariantWatcher,
+        watcher: &InvariantWatcher,
         started: Instant,
-        tell: &mut impl FnMut(ProgressLine),
+        on_progress: &mut impl FnMut(ProgressLine),
     ) {
         self.set_faults(cluster, &[]);
         let deadline = Instant::now() + LIVENESS_TIMEOUT;
         loop {
-            let unsettled = invariants::liveness_violations(&witness.checker(), self.scenario.pending);
-            if unsettled.is_empty() {
+            let violations = invariants::liveness_violations(&watcher.checker(), self.scenario.pending);
+            if violations.is_empty() {
                 return;
             }
             if Instant::now() >= deadline {
                 let now = cluster.api().clock().now();
-                for (rule, what) in unsettled {
-                    witness.checker().record_violation(now, rule, what);
+                for (rule, message) in violations {
+                    watcher.checker().record_violation(now, rule, message);
                 }
                 return;
             }
             tokio::time::sleep(POLL_INTERVAL).await;
-            emit_progress(witness, started.elapsed(), cluster.api().clock().now(), tell);
+            emit_progress(watcher, started.elapsed(), cluster.api().clock().now(), on_progress);
         }
     }
 
@@ -148,37 +154,37 @@ impl Simulation {
     }
 }
 
-/// Compares what the nodes cost with what the best plan would.
-fn check_cost(witness: &InvariantWatcher, steady: &Steady, best: Option<u64>, now: Timestamp) {
-    let mut ledger = witness.checker();
-    ledger.steady_check.start(SignedDuration::try_from(steady.unchanged_for).unwrap_or(SignedDuration::MAX));
+/// Compares the cost of the nodes with the cost of the best plan.
+fn check_cost(watcher: &InvariantWatcher, steady: &Steady, best: Option<u64>, now: Timestamp) {
+    let mut checker = watcher.checker();
+    checker.steady_check.start(SignedDuration::try_from(steady.unchanged_for).unwrap_or(SignedDuration::MAX));
     let Some(best_micro_dollars_per_hour) = best else { return };
-    let at_seconds = ledger.seconds_since_start(now);
+    let at_seconds = checker.seconds_since_start(now);
     let appraisal =
-        Appraisal { at_seconds, micro_dollars_per_hour: ledger.micro_dollars_per_hour(), best_micro_dollars_per_hour };
-    ledger.steady_check.add_appraisal(appraisal);
+        Appraisal { at_seconds, micro_dollars_per_hour: checker.micro_dollars_per_hour(), best_micro_dollars_per_hour };
+    checker.steady_check.add_appraisal(appraisal);
     if appraisal.permille() > 1000 + 10 * u64::from(steady.cost_within_percent) {
-        let what = format!(
-            "{} millionths of a dollar an hour, the best plan costs {best_micro_dollars_per_hour}",
+        let message = format!(
+            "the nodes cost {} millionths of a dollar per hour, the best plan costs {best_micro_dollars_per_hour}",
             appraisal.micro_dollars_per_hour
         );
-        ledger.record_violation(now, "cost is close to the best plan", what);
+        checker.record_violation(now, "cost is close to the best plan", message);
     }
 }
 
-/// Tells what has happened since this was last told, in a line.
-fn emit_progress(witness: &InvariantWatcher, at: Duration, now: Timestamp, tell: &mut impl FnMut(ProgressLine)) {
-    let mut ledger = witness.checker();
-    let recent = ledger.take_recent();
+/// Emits a line about everything since the last line, if anything has happened.
+fn emit_progress(watcher: &InvariantWatcher, at: Duration, now: Timestamp, on_progress: &mut impl FnMut(ProgressLine)) {
+    let mut checker = watcher.checker();
+    let recent = checker.take_recent();
     if recent == RecentCounts::default() {
         return;
     }
-    let sample = ledger.sample(now);
-    drop(ledger);
-    tell(ProgressLine { at, text: progress_text(&recent, &sample) });
+    let sample = checker.sample(now);
+    drop(checker);
+    on_progress(ProgressLine { at, text: progress_text(&recent, &sample) });
 }
 
-/// What happened, and how things stand now.
+/// Returns a line with the recent counts and the current state.
 fn progress_text(recent: &RecentCounts, sample: &Sample) -> String {
     let mut parts = Vec::new();
     let mut part = |count: usize, one: &str, many: &str| {
@@ -188,14 +194,14 @@ fn progress_text(recent: &RecentCounts, sample: &Sample) -> String {
     };
     part(recent.pending, "pod created", "pods created");
     part(recent.claims, "claim created", "claims created");
-    part(recent.nodes_up, "node came", "nodes came");
+    part(recent.nodes_up, "node joined", "nodes joined");
     part(recent.running, "pod started", "pods started");
     part(recent.evicted, "pod evicted", "pods evicted");
-    part(recent.ended, "pod ended", "pods ended");
-    part(recent.nodes_down, "node gone", "nodes gone");
+    part(recent.ended, "pod deleted", "pods deleted");
+    part(recent.nodes_down, "node removed", "nodes removed");
     for (reason, count) in &recent.moves {
-        part(*count, &format!("claim ended ({reason})"), &format!("claims ended ({reason})"));
+        part(*count, &format!("claim deleted ({reason})"), &format!("claims deleted ({reason})"));
     }
     let cost = ClusterCost { nodes: sample.nodes, micro_dollars_per_hour: sample.micro_dollars_per_hour };
-    format!("{}  ·  {} waiting, {} running, {cost}", parts.join(", "), sample.pending, sample.running)
+    format!("{}  ·  {} pending, {} running, {cost}", parts.join(", "), sample.pending, sample.running)
 }

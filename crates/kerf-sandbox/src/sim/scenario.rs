@@ -1,4 +1,5 @@
-//! What happens to a cluster, and when: the format of scenario files. Whoever reads one gets every mistake at once, not the first.
+//! The format of scenario files: what happens to a cluster, and when. Reading a file reports all
+//! its errors at once.
 
 use std::time::Duration;
 
@@ -8,154 +9,155 @@ use serde_json::{Value, json};
 
 use super::faults::NamedFault;
 
-/// A story that a cluster lives through.
+/// A timed sequence of steps for a cluster.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Scenario {
-    /// What it is called.
+    /// Name of the scenario, for the report.
     pub name: String,
-    /// How long it takes.
+    /// Length of the safety phase.
     #[serde(deserialize_with = "duration")]
     pub until: Duration,
-    /// Whether machines and pods start and stop at once.
+    /// True if instances and pods start and stop without delay.
     #[serde(default)]
     pub instant: bool,
-    /// How many nodes there are from the start that no autoscaler manages.
+    /// Number of nodes that exist from the start and that no autoscaler manages.
     #[serde(default)]
     pub nodes: u32,
-    /// How many pods are meant to find no place; any more that wait at the end are a violation.
+    /// Number of pods that are expected to stay pending. More pending pods at the end are a
+    /// violation.
     #[serde(default)]
     pub pending: usize,
-    /// What goes wrong all the time.
+    /// Faults that are active from the start.
     #[serde(default)]
     pub faults: Vec<NamedFault>,
-    /// From when on the cluster is to be at rest, and how close its cost is to be to the best.
+    /// Demands a steady cluster from a given time on.
     #[serde(default)]
     pub steady: Option<Steady>,
-    /// What happens, in the order of time.
+    /// Steps, ordered by time.
     pub steps: Vec<ScenarioStep>,
 }
 
-/// A cluster whose demand does not change comes to rest: pods that did not change are not evicted, and its nodes cost about what the best
-/// plan for its pods would.
+/// Demands that a cluster with constant demand is steady: pods of unchanged workloads are not
+/// evicted, and the nodes cost little more than the best plan for the same pods.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Steady {
-    /// When it is to be at rest, counted from the start.
+    /// Time from which the cluster has to be steady, since the start.
     #[serde(deserialize_with = "duration")]
     pub from: Duration,
-    /// How often the cost is compared from then on.
+    /// Interval of the cost comparisons from then on.
     #[serde(deserialize_with = "duration")]
     pub every: Duration,
-    /// For how long a workload must not have changed for its pods to be left alone.
+    /// Age from which a workload counts as unchanged. One hour if not set.
     #[serde(default = "an_hour", deserialize_with = "duration")]
     pub unchanged_for: Duration,
-    /// By how many hundredths the nodes may cost more than those of the best plan.
+    /// Allowed excess of the nodes' cost over the best plan's cost, in percent.
     pub cost_within_percent: u32,
 }
 
-/// Something that happens.
+/// Actions that happen at one time, or repeatedly.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ScenarioStep {
-    /// When, counted from the start.
+    /// Time of the step, since the start.
     #[serde(deserialize_with = "duration")]
     pub at: Duration,
-    /// How long after that it happens again, and again until the end.
+    /// Interval at which the step is repeated until the end; `None` if it happens once.
     #[serde(default, deserialize_with = "some_duration")]
     pub every: Option<Duration>,
-    /// What to tell whoever watches.
+    /// Text to print when the step happens.
     #[serde(default)]
     pub say: Option<String>,
-    /// Objects to apply, as `kubectl apply --server-side` would.
+    /// Objects to apply, as `kubectl apply --server-side` does.
     #[serde(default)]
     pub apply: Vec<Value>,
     /// A workload to scale.
     #[serde(default)]
     pub scale: Option<ScaleStep>,
-    /// A workload whose pods are all replaced, as `kubectl rollout restart` would.
+    /// A workload whose pods are all replaced, as `kubectl rollout restart` does.
     #[serde(default)]
     pub restart: Option<ScenarioTarget>,
-    /// An object to change.
+    /// An object to patch.
     #[serde(default)]
     pub patch: Option<PatchStep>,
     /// An object to delete.
     #[serde(default)]
     pub delete: Option<ScenarioTarget>,
-    /// Machines that the cloud takes away.
+    /// Instances that the cloud terminates.
     #[serde(default)]
     pub interrupt: Option<InterruptStep>,
-    /// What goes wrong from now on, instead of what went wrong before.
+    /// Faults that are active from now on, instead of all previous ones.
     #[serde(default)]
     pub faults: Option<Vec<NamedFault>>,
 }
 
-/// An object of the cluster.
+/// Reference to an object of the cluster.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ScenarioTarget {
-    /// Its kind (`NodePool`).
+    /// Kind of the object, such as `NodePool`.
     pub kind: String,
-    /// Its name.
+    /// Name of the object.
     pub name: String,
-    /// Its namespace; `default` if it has one and none is given.
+    /// Namespace of the object; `default` if it is namespaced and none is given.
     #[serde(default)]
     pub namespace: Option<String>,
 }
 
-/// A workload with a number of replicas.
+/// A new number of replicas for a workload.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ScaleStep {
     /// `Deployment`, `StatefulSet` or `ReplicaSet`.
     pub kind: String,
-    /// Its name.
+    /// Name of the workload.
     pub name: String,
-    /// Its namespace; `default` if none is given.
+    /// Namespace of the workload; `default` if none is given.
     #[serde(default)]
     pub namespace: Option<String>,
-    /// How many there are to be.
+    /// Desired number of replicas.
     pub replicas: u32,
 }
 
-/// A change to an object.
+/// A patch of an object.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct PatchStep {
-    /// Its kind.
+    /// Kind of the object.
     pub kind: String,
-    /// Its name.
+    /// Name of the object.
     pub name: String,
-    /// Its namespace; `default` if it has one and none is given.
+    /// Namespace of the object; `default` if it is namespaced and none is given.
     #[serde(default)]
     pub namespace: Option<String>,
     /// The change, as a JSON merge patch.
     pub merge: Value,
 }
 
-/// Machines that the cloud takes away without a word: they and their Nodes are gone at once.
+/// Instances that the cloud terminates without notice. Their Nodes are deleted at once.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct InterruptStep {
-    /// Only machines of this capacity type.
+    /// Restricts the step to instances of this capacity type; `None` for all.
     #[serde(default)]
     pub capacity_type: Option<String>,
-    /// How many; the first by name.
+    /// Number of instances, the first by name.
     pub count: usize,
 }
 
-/// What is wrong with a scenario.
+/// An error in a scenario file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{path}: {why}")]
 pub struct ScenarioError {
-    /// Where: `steps[0].at`, with steps counted from 0.
+    /// Path of the field, such as `steps[0].at`. Steps are counted from 0.
     pub path: String,
-    /// What is wrong there.
+    /// Description of the error.
     pub why: String,
 }
 
 impl ScenarioStep {
-    /// Whether anything happens in it.
+    /// Returns true if the step contains an action.
     fn has_action(&self) -> bool {
         !self.apply.is_empty()
             || self.scale.is_some()
@@ -169,48 +171,51 @@ impl ScenarioStep {
 }
 
 impl Scenario {
-    /// Reads a scenario, or says everything that is wrong with it.
+    /// Reads a scenario. Fails with all errors in it.
     pub fn read(tree: Value) -> Result<Self, Vec<ScenarioError>> {
-        let misread = decode_errors(&tree);
-        if !misread.is_empty() {
-            return Err(misread);
+        let errors = decode_errors(&tree);
+        if !errors.is_empty() {
+            return Err(errors);
         }
         let scenario: Self = serde_json::from_value(tree)
             .map_err(|cause| vec![ScenarioError { path: "scenario".to_owned(), why: cause.to_string() }])?;
-        let mistakes = scenario.validation_errors();
-        if mistakes.is_empty() { Ok(scenario) } else { Err(mistakes) }
+        let errors = scenario.validation_errors();
+        if errors.is_empty() { Ok(scenario) } else { Err(errors) }
     }
 
-    /// Everything that makes no sense in it.
+    /// Returns all errors in values that could be decoded, such as steps in the wrong order.
     fn validation_errors(&self) -> Vec<ScenarioError> {
-        let mut mistakes = Vec::new();
+        let mut errors = Vec::new();
         let mut last = Duration::ZERO;
-        for (step, does) in self.steps.iter().enumerate() {
-            let path = format!("steps[{step}]");
-            let mut wrong = |why: &str| mistakes.push(ScenarioError { path: path.clone(), why: why.to_owned() });
-            if does.at < last {
-                wrong("at: earlier than the step before it");
+        for (index, step) in self.steps.iter().enumerate() {
+            let path = format!("steps[{index}]");
+            let mut add_error = |why: &str| errors.push(ScenarioError { path: path.clone(), why: why.to_owned() });
+            if step.at < last {
+                add_error("at: must not be earlier than `at` of the previous step");
             }
-            if does.at > self.until {
-                wrong("at: later than the end of the scenario (until)");
+            if step.at > self.until {
+                add_error("at: must not be later than `until`, the end of the scenario");
             }
-            if does.every.is_some_and(|every| every.is_zero()) {
-                wrong("every: must be longer than nothing");
+            if step.every.is_some_and(|every| every.is_zero()) {
+                add_error("every: must be longer than 0s");
             }
-            if !does.has_action() {
-                wrong("nothing happens: give one of apply, scale, restart, patch, delete, interrupt, faults, say");
+            if !step.has_action() {
+                add_error(
+                    "the step has no action: add one of apply, scale, restart, patch, delete, interrupt, faults, say",
+                );
             }
-            for object in &does.apply {
+            for object in &step.apply {
                 if object["kind"].as_str().is_none() || object["metadata"]["name"].as_str().is_none() {
-                    wrong("apply: an object without apiVersion, kind or metadata.name");
+                    add_error("apply: an object lacks kind or metadata.name");
                 }
             }
-            last = last.max(does.at);
+            last = last.max(step.at);
         }
-        mistakes
+        errors
     }
 
-    /// What happens until the end, in the order of time: steps that happen again and again as often as they do.
+    /// Returns all steps until the end, ordered by time. A repeated step occurs once per
+    /// repetition.
     pub(super) fn timeline(&self) -> Vec<(Duration, &ScenarioStep)> {
         let times = |step: &ScenarioStep| match step.every.filter(|every| !every.is_zero()) {
             Some(every) => std::iter::successors(Some(step.at), |at| at.checked_add(every))
@@ -225,14 +230,15 @@ impl Scenario {
     }
 }
 
-/// Every field that cannot be read, each tried by itself; and of those that can be read, whether one is missing.
+/// Returns all fields that cannot be decoded. Each field is decoded by itself. If all succeed,
+/// decodes the whole to detect missing fields.
 fn decode_errors(tree: &Value) -> Vec<ScenarioError> {
     let Value::Object(fields) = tree else { return Vec::new() };
     let mut errors = Vec::new();
     let mut top = fields.clone();
     if let Some(Value::Array(steps)) = fields.get("steps") {
-        for (step, does) in steps.iter().enumerate() {
-            collect_decode_errors::<ScenarioStep>(does, &format!("steps[{step}]"), &json!({"at": "0s"}), &mut errors);
+        for (index, step) in steps.iter().enumerate() {
+            collect_decode_errors::<ScenarioStep>(step, &format!("steps[{index}]"), &json!({"at": "0s"}), &mut errors);
         }
         top.insert("steps".to_owned(), json!([]));
     }
@@ -246,7 +252,8 @@ fn decode_errors(tree: &Value) -> Vec<ScenarioError> {
     errors
 }
 
-/// The fields of an object that cannot be read, each tried in the company of `required`, the fields that must be there.
+/// Adds the errors of an object's fields. Each field is decoded together with `required`, the
+/// fields that must be present.
 fn collect_decode_errors<T: DeserializeOwned>(
     object: &Value,
     path: &str,
@@ -255,9 +262,9 @@ fn collect_decode_errors<T: DeserializeOwned>(
 ) {
     let before = errors.len();
     for (field, value) in object.as_object().into_iter().flatten() {
-        let mut alone = required.clone();
-        alone[field] = value.clone();
-        if let Err(cause) = serde_json::from_value::<T>(alone) {
+        let mut candidate = required.clone();
+        candidate[field] = value.clone();
+        if let Err(cause) = serde_json::from_value::<T>(candidate) {
             let path = if path.is_empty() { field.clone() } else { format!("{path}.{field}") };
             errors.push(ScenarioError { path, why: cause.to_string() });
         }
@@ -270,7 +277,7 @@ fn collect_decode_errors<T: DeserializeOwned>(
     }
 }
 
-/// A length of time as Kubernetes writes them: `90s`, `1h30m`.
+/// Deserializes a duration in Kubernetes' notation, such as `90s` or `1h30m`.
 fn duration<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
     let text = String::deserialize(from)?;
     let parsed: kerf_api::duration::Duration = text.parse().map_err(serde::de::Error::custom)?;
@@ -290,34 +297,35 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_mistakes_are_named() {
+    fn all_errors_are_reported() {
         let text = "{name: x, until: 1m, steps: [{at: 2m, say: a}, {at: 30s}, {at: 40s, apply: [{kind: Pod}]}]}";
         let scenario: Scenario = serde_yaml_ng::from_str(text).unwrap_or_else(|error| panic!("{error}"));
-        let mistakes: Vec<String> = scenario.validation_errors().iter().map(ToString::to_string).collect();
+        let errors: Vec<String> = scenario.validation_errors().iter().map(ToString::to_string).collect();
         assert_eq!(
-            mistakes,
+            errors,
             [
-                "steps[0]: at: later than the end of the scenario (until)",
-                "steps[1]: at: earlier than the step before it",
-                "steps[1]: nothing happens: give one of apply, scale, restart, patch, delete, interrupt, faults, say",
-                "steps[2]: at: earlier than the step before it",
-                "steps[2]: apply: an object without apiVersion, kind or metadata.name",
+                "steps[0]: at: must not be later than `until`, the end of the scenario",
+                "steps[1]: at: must not be earlier than `at` of the previous step",
+                "steps[1]: the step has no action: add one of apply, scale, restart, patch, delete, interrupt, faults, say",
+                "steps[2]: at: must not be earlier than `at` of the previous step",
+                "steps[2]: apply: an object lacks kind or metadata.name",
             ]
         );
     }
 
     #[test]
-    fn what_happens_again_and_again_happens_until_the_end() {
+    fn a_repeated_step_happens_until_the_end() {
         let text = "{name: x, until: 1h, steps: [{at: 10m, every: 20m, say: a}, {at: 35m, say: b}]}";
         let scenario: Scenario = serde_yaml_ng::from_str(text).unwrap_or_else(|error| panic!("{error}"));
-        let told = |(at, step): &(Duration, &ScenarioStep)| (at.as_secs() / 60, step.say.clone().unwrap_or_default());
-        let told: Vec<(u64, String)> = scenario.timeline().iter().map(told).collect();
+        let timeline =
+            |(at, step): &(Duration, &ScenarioStep)| (at.as_secs() / 60, step.say.clone().unwrap_or_default());
+        let timeline: Vec<(u64, String)> = scenario.timeline().iter().map(timeline).collect();
         let expected = [(10, "a"), (30, "a"), (35, "b"), (50, "a")];
-        assert_eq!(told, expected.map(|(at, what)| (at, what.to_owned())));
+        assert_eq!(timeline, expected.map(|(at, text)| (at, text.to_owned())));
     }
 
     #[test]
-    fn what_is_not_known_is_not_ignored() {
+    fn unknown_fields_and_values_are_rejected() {
         for text in [
             "{name: x, until: 1m, steps: [], untill: 2m}",
             "{name: x, until: soon, steps: []}",

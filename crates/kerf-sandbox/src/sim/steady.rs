@@ -1,5 +1,5 @@
-//! Whether a cluster whose demand does not change comes to rest: nobody is evicted for whom nothing changed, and what the nodes cost is
-//! close to what the best plan for the same pods would cost.
+//! Checks that a cluster with constant demand becomes steady: pods of unchanged workloads are not
+//! evicted, and the nodes cost little more than the best plan for the same pods.
 
 use std::collections::BTreeMap;
 
@@ -8,12 +8,14 @@ use kerf_api::slim::{Pod, Str};
 
 use super::report::{Appraisal, SteadyReport};
 
-/// What is known about the peace of a cluster.
+/// Evictions and cost comparisons of a cluster that has to be steady.
 #[derive(Debug, Default)]
 pub(super) struct SteadyCheck {
-    /// For how long a workload must have been what it is for its pods to be left alone; none as long as nobody has to be.
+    /// Age from which a workload counts as unchanged, so that its pods must not be evicted. `None`
+    /// until the scenario demands a steady cluster.
     unchanged_for: Option<SignedDuration>,
-    /// When the first pod of each owner came: of a set of replicas with this very template, of a job.
+    /// Creation time of the first pod of each owner, by the owner's uid. A new template has a new
+    /// ReplicaSet and hence a new owner.
     owners: BTreeMap<Str, Timestamp>,
     evictions: usize,
     unchanged_evicted: usize,
@@ -21,17 +23,19 @@ pub(super) struct SteadyCheck {
 }
 
 impl SteadyCheck {
-    /// From now on there is to be peace for workloads that have not changed for so long.
+    /// Starts the check: from now on, pods of workloads that are at least this old must not be
+    /// evicted.
     pub(super) fn start(&mut self, unchanged_for: SignedDuration) {
         self.unchanged_for = Some(unchanged_for);
     }
 
-    /// A pod has come.
+    /// Records a pod that was created.
     pub(super) fn record_pod(&mut self, pod: &Pod, now: Timestamp) {
         self.owners.entry(owner_uid(pod)).or_insert(now);
     }
 
-    /// A pod is evicted. Says whether that breaks the peace: nothing about its workload has changed for a while.
+    /// Records an eviction. Returns true if it is a violation: the check has started, and the pod's
+    /// workload is unchanged.
     pub(super) fn record_eviction(&mut self, pod: &Pod, now: Timestamp) -> bool {
         let Some(unchanged_for) = self.unchanged_for else { return false };
         let since = self.owners.get(&owner_uid(pod)).copied().unwrap_or(now);
@@ -41,7 +45,7 @@ impl SteadyCheck {
         is_unchanged
     }
 
-    /// What the nodes cost, beside what they might.
+    /// Records a comparison of the actual cost with the best plan's cost.
     pub(super) fn add_appraisal(&mut self, appraisal: Appraisal) {
         self.appraisals.push(appraisal);
     }
@@ -58,7 +62,7 @@ impl SteadyCheck {
     }
 }
 
-/// Who stands behind a pod; the pod itself, if nobody does.
+/// Returns the uid of a pod's controller, or the pod's own uid if it has none.
 fn owner_uid(pod: &Pod) -> Str {
     pod.metadata.controller().map_or_else(|| pod.metadata.uid.clone(), |owner| owner.uid.clone())
 }

@@ -107,7 +107,7 @@ async fn evictions_respect_the_disruption_budget() {
     let status_after = budgets.get("one").await.unwrap().status.unwrap();
     assert_eq!(status_after.disruptions_allowed, Some(0));
     assert!(status_after.disrupted_pods.unwrap().contains_key("a"));
-    assert_eq!(evict("a").await.0, 201, "a pod that is going already disturbs nobody");
+    assert_eq!(evict("a").await.0, 201, "evicting a terminating pod needs no budget");
     budgets.create(&PostParams::default(), &budget("two")).await.unwrap();
     let (code, message) = evict("b").await;
     assert_eq!(code, 500);

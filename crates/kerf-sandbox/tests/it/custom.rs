@@ -138,7 +138,7 @@ async fn deleting_a_crd_deletes_its_objects() {
     assert_eq!(call(&server, "DELETE", &name, Value::Null).await.0, 200);
     assert_eq!(get(&server, &format!("{POOLS}/free")).await.0, 404);
     assert_eq!(get(&server, &name).await.0, 200, "an object is left");
-    assert_eq!(call(&server, "POST", POOLS, pool("late")).await.0, 405, "nothing new is taken in");
+    assert_eq!(call(&server, "POST", POOLS, pool("late")).await.0, 405, "no new object is accepted");
     let (code, _) = call_as(
         &server,
         "PATCH",
@@ -154,7 +154,7 @@ async fn deleting_a_crd_deletes_its_objects() {
         call(&server, "POST", CRDS, crds::of::<kerf_api::nodepool::NodePool>(CrdVariant::Kwok).json().clone()).await.0,
         201
     );
-    assert_eq!(get(&server, POOLS).await.1["items"], json!([]), "it can come back, empty");
+    assert_eq!(get(&server, POOLS).await.1["items"], json!([]), "the kind can be created again, without objects");
 }
 
 #[tokio::test]
@@ -179,7 +179,7 @@ async fn a_fork_is_independent_of_its_origin() {
     assert_eq!(get(&fork, &format!("{POOLS}/a")).await.0, 404);
     assert_eq!(get(&server, &format!("{POOLS}/a")).await.0, 200);
     assert_eq!(get(&server, &format!("{POOLS}/b")).await.0, 404);
-    assert_eq!(pool_b["metadata"]["uid"], pool_c["metadata"]["uid"], "chance goes on alike in both");
+    assert_eq!(pool_b["metadata"]["uid"], pool_c["metadata"]["uid"], "both servers draw the same random values");
     // The fork has no earlier history, so watches must list again.
     let (code, status) = get(&fork, &format!("{POOLS}?watch=true&resourceVersion=2")).await;
     assert!(code == 410 || status["code"] == 410 || status["object"]["code"] == 410, "{code} {status}");

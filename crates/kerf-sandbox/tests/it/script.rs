@@ -170,7 +170,7 @@ async fn kubectl_watches() {
     assert!(succeeded, "{text}");
     let mut seen = Vec::new();
     while !seen.iter().any(|line: &String| line.contains("1/1 Running")) {
-        seen.push(squeezed(&lines.next_line().await.unwrap().expect("the watch goes on")));
+        seen.push(squeezed(&lines.next_line().await.unwrap().expect("the watch continues")));
     }
     assert!(seen.iter().all(|line| line.starts_with("watched ")), "{seen:?}");
     watch.kill().await.unwrap();

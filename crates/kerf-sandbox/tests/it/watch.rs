@@ -72,7 +72,7 @@ async fn a_watch_delivers_existing_objects_and_then_changes() {
     assert_eq!(
         deleted["object"]["metadata"]["resourceVersion"],
         server.revision().to_string(),
-        "told as of the deletion"
+        "the event has the revision of the deletion"
     );
 }
 
@@ -110,7 +110,7 @@ async fn a_streamed_list_ends_with_an_annotation_and_idle_watches_get_bookmarks(
     assert_eq!(initial_events_end["object"]["metadata"]["annotations"]["k8s.io/initial-events-end"], "true");
     let bookmark = watch.next().await.unwrap();
     assert_eq!(bookmark["type"], "BOOKMARK");
-    assert_eq!(server.clock().elapsed(), Duration::from_mins(1), "a minute of virtual time has gone by");
+    assert_eq!(server.clock().elapsed(), Duration::from_mins(1), "a minute of virtual time has passed");
     assert_eq!(watch.next().await, None, "and after its time-out the watch ends");
 }
 
@@ -187,5 +187,5 @@ async fn a_reader_that_disconnects_does_not_affect_writes() {
     let response = server.clone().oneshot(request).await.unwrap();
     call(&server, "POST", PODS, pod("a")).await;
     drop(response.into_body().collect());
-    assert_eq!(get(&server, &format!("{PODS}/a")).await.0, 200, "a reader that goes away takes nothing with it");
+    assert_eq!(get(&server, &format!("{PODS}/a")).await.0, 200, "a closed connection does not stop the server");
 }

@@ -1,7 +1,5 @@
 //! Tests of the index with the events that an API server would send.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop there")]
-
 use kerf_api::nodeclaim::NodeClaim;
 use kerf_engine::requirement::Requirement;
 use serde_json::{Value, json};
@@ -96,7 +94,7 @@ fn a_managed_node_counts_once_it_has_a_provider_id_and_a_type() {
     assert_eq!(cluster.state_nodes().count(), 0);
     assert_eq!(cluster.check_synced(), SyncStatus::Unsynced(vec![UnsyncedReason::IncompleteNodes(vec!["n".into()])]));
     cluster.apply(node("n", "i-1", json!({"karpenter.sh/nodepool": "general"})));
-    assert_eq!(cluster.state_nodes().count(), 0, "its type is not known");
+    assert_eq!(cluster.state_nodes().count(), 0, "its instance type is unknown");
     assert!(!cluster.check_synced().is_synced());
     cluster.apply(managed_node("n", "i-1", json!({})));
     assert_eq!(cluster.state_nodes().count(), 1);
@@ -171,7 +169,7 @@ fn pods_that_are_applied_before_their_node_count_on_it() {
     assert_eq!(cluster.state_nodes().count(), 0);
     cluster.apply(node("n", "i-1", json!({})));
     assert_eq!(cpu(&cluster.requests_on("n").pods), "1");
-    assert_eq!(cluster.pods_on("").count(), 0, "no node is no node");
+    assert_eq!(cluster.pods_on("").count(), 0, "an empty node name is not a node");
 }
 
 // spec 04 #15
@@ -219,7 +217,7 @@ fn temporary_taints_are_ignored_until_a_managed_node_is_initialized() {
     assert_eq!(taints(&cluster, "n"), 6);
     cluster.apply(with_taints("n", "i-1", json!({})));
     let unregistered = cluster.state_node(cluster.get::<Node>("n").unwrap()).unwrap();
-    assert_eq!(unregistered.taints()[0].key, "team", "before it is registered the claim speaks for it");
+    assert_eq!(unregistered.taints()[0].key, "team", "before registration the taints are the claim's");
 }
 
 // spec 04 #18, #19
@@ -234,7 +232,7 @@ fn resources_of_the_claim_count_until_the_node_is_initialized() {
     assert_eq!(resources_of_only_node(&cluster).1.get("cpu").unwrap().to_string(), "3500m");
     cluster.apply(managed_node("n", "i-1", json!({})));
     let (capacity, allocatable) = resources_of_only_node(&cluster);
-    assert_eq!(allocatable.get("cpu").unwrap().to_string(), "4", "what the node says itself counts");
+    assert_eq!(allocatable.get("cpu").unwrap().to_string(), "4", "the Node's own value is used");
     for list in [&capacity, &allocatable] {
         assert_eq!(list.get("nvidia.com/gpu").unwrap().to_string(), "1");
     }
@@ -266,7 +264,7 @@ fn nodes_that_are_being_deleted_are_marked_for_deletion() {
     cluster.apply(deleted_node);
     assert!(cluster.state_nodes().next().unwrap().is_marked_for_deletion());
     cluster.apply(claim("a", "i-1", 1, json!({})));
-    assert!(!cluster.state_nodes().next().unwrap().is_marked_for_deletion(), "the claim has the say");
+    assert!(!cluster.state_nodes().next().unwrap().is_marked_for_deletion(), "the claim decides");
 }
 
 // spec 04 #22
@@ -331,7 +329,7 @@ fn incomplete_nodes_block_only_the_first_sync() {
     assert_eq!(
         cluster.check_synced(),
         SyncStatus::Unsynced(vec![UnsyncedReason::IncompleteNodes(vec!["last".into()])]),
-        "one of a thousand"
+        "one incomplete node of a thousand"
     );
     cluster.apply(managed_node("last", "i-last", json!({})));
     assert!(cluster.check_synced().is_synced());
@@ -348,10 +346,10 @@ fn a_created_claim_that_no_watch_reported_can_be_removed() {
     assert!(cluster.check_synced().is_synced());
     cluster.insert_created(claim("b", "", 1, json!({})));
     cluster.mark_observed("b");
-    assert!(!cluster.remove_unobserved("b"), "the watch knows it");
+    assert!(!cluster.remove_unobserved("b"), "a watch event has shown it");
     cluster.insert_created(claim("c", "", 1, json!({})));
     cluster.apply(claim("c", "i-1", 2, json!({})));
-    assert!(!cluster.remove_unobserved("c"), "it has a machine");
+    assert!(!cluster.remove_unobserved("c"), "it has an instance");
 }
 
 // spec 04 #33
@@ -369,7 +367,7 @@ fn an_older_watch_event_does_not_undo_an_own_write() {
     cluster.apply(claim("a", "i-1", 7, json!({})));
     assert!(cluster.apply(claim("a", "", 5, json!({}))).is_none());
     assert_eq!(cluster.get::<TrackedClaim>("a").unwrap().engine_claim.provider_id, "i-1");
-    assert!(cluster.apply(claim("a", "i-1", 7, json!({}))).is_some(), "and news of it is still told");
+    assert!(cluster.apply(claim("a", "i-1", 7, json!({}))).is_some(), "an equal version is still reported");
 }
 
 // The response to the write that removes a claim's finalizer may arrive after the watch has
@@ -525,7 +523,7 @@ fn the_cached_solver_decides_like_a_new_one() {
     cluster.delete(&claim("c", "i-1", 1, json!({})));
     check(&mut cluster);
     solutions.dedup();
-    assert!(solutions.len() >= 6, "each step changes the answer: {solutions:#?}");
+    assert!(solutions.len() >= 6, "each step changes the solution: {solutions:#?}");
 }
 
 // spec 04 #32
@@ -534,11 +532,11 @@ fn node_reservations_never_exceed_the_limit() {
     let mut cluster = Cluster::new();
     assert_eq!(cluster.reserve_nodes("general", Some(5), 4), 4);
     assert_eq!(cluster.reserve_nodes("general", Some(5), 5), 1);
-    assert_eq!(cluster.reserve_nodes("general", Some(5), 5), 0, "all of it is spoken for");
+    assert_eq!(cluster.reserve_nodes("general", Some(5), 5), 0, "the whole limit is reserved");
     assert_eq!(cluster.reserve_nodes("other", None, 5), 5);
     cluster.release_nodes("general", 9);
     let granted: usize = (0..10).map(|_| cluster.reserve_nodes("general", Some(5), 1)).sum();
-    assert_eq!(granted, 5, "what was given back too often is not there twice");
+    assert_eq!(granted, 5, "releasing more than was reserved does not raise the limit");
     // An existing claim takes the place of its reservation.
     cluster.apply(claim("a", "aws:///a", 1, json!({})));
     cluster.release_nodes("general", 1);

@@ -1,5 +1,6 @@
-//! `kerf controller`, as typed and as meant: every setting of spec 07 section 2.2 as a flag and as an environment variable of the same name,
-//! so that the manifest of a Karpenter deployment works unchanged.
+//! Arguments of `kerf controller`. Every setting of spec 07 section 2.2 is a flag and an
+//! environment variable of the same name, so that the manifest of a Karpenter deployment works
+//! unchanged.
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -11,66 +12,70 @@ use super::settings::{Environment, Settings, TypedSettings, parse_bool, parse_du
 use crate::exit::{CommandFailure, Problem};
 
 /// Run the controllers on a cluster, with the simulated provider.
-// Of a flag that is given twice the last one counts, as Go's flags have it: deployments add theirs behind a chart's.
+// If a flag is repeated, the last value counts, as with Go's flags: deployments append their flags
+// to those of a chart.
 #[derive(Debug, Args)]
 #[command(
     args_override_self = true,
     help_template = super::HELP_TEMPLATE,
     before_help = "\
 Examples:
-  kerf controller                              the cluster of the kubeconfig, or of this pod
+  kerf controller                              use the kubeconfig, or the service account of the pod
   kerf controller --log-format console --disable-leader-election
   kerf controller --feature-gates SpotToSpotConsolidation=true
 
-Every setting is a flag and an environment variable: --metrics-port is METRICS_PORT."
+Every setting is a flag and an environment variable, for example --metrics-port and METRICS_PORT."
 )]
-pub(super) struct TypedController {
-    /// Instance types of the simulated provider, in KWOK's file format; without it a built-in set of 144.
+pub(crate) struct TypedController {
+    /// File with the instance types of the simulated provider, in KWOK's format [default: 144
+    /// built-in types].
     #[arg(long, alias = "instance-types", value_name = "FILE", help_heading = "Provider")]
     instance_types_file_path: Option<String>,
-    /// Port of the metrics; 0 serves none [default: 8080].
+    /// Port of the metrics endpoint; 0 disables it [default: 8080].
     #[arg(long, value_name = "PORT", help_heading = "Process")]
     metrics_port: Option<u16>,
-    /// Port of the probes; 0 answers none [default: 8081].
+    /// Port of the health probes; 0 disables them [default: 8081].
     #[arg(long, value_name = "PORT", help_heading = "Process")]
     health_probe_port: Option<u16>,
-    /// Requests a second to the API server, on average [default: 200].
+    /// Average number of requests per second to the API server [default: 200].
     #[arg(long, value_name = "NUMBER", help_heading = "Process")]
     kube_client_qps: Option<u32>,
-    /// Requests to the API server at once [default: 300].
+    /// Maximum number of requests to the API server in one burst [default: 300].
     #[arg(long, value_name = "NUMBER", help_heading = "Process")]
     kube_client_burst: Option<u32>,
-    /// Run without a lease [default: false].
+    /// Run without leader election [default: false].
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", help_heading = "Process")]
     disable_leader_election: Option<String>,
-    /// Name of the lease [default: karpenter-leader-election].
+    /// Name of the Lease for leader election [default: karpenter-leader-election].
     #[arg(long, value_name = "NAME", help_heading = "Process")]
     leader_election_name: Option<String>,
-    /// Namespace of the lease [default: the pod's own].
+    /// Namespace of the Lease [default: the namespace of the pod].
     #[arg(long, value_name = "NAMESPACE", help_heading = "Process")]
     leader_election_namespace: Option<String>,
-    /// CPU of the process in millicores: how wide controllers work [default: 1000].
+    /// CPU request of the process; sets how many objects the controllers process at once [default:
+    /// 1000].
     #[arg(long, value_name = "MILLICORES", allow_hyphen_values = true, help_heading = "Process")]
     cpu_requests: Option<i64>,
-    /// Serve no metrics of single pods, nodes and NodePools, and tell of no change of their conditions [default: false].
+    /// Serve no metrics of single pods, nodes and NodePools, and publish no Events about their
+    /// conditions [default: false].
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", help_heading = "Process")]
     disable_cluster_state_observability: Option<String>,
-    /// debug, info or error [default: info].
+    /// Least severe level to log: debug, info or error [default: info].
     #[arg(long, value_name = "LEVEL", help_heading = "Logs")]
     log_level: Option<String>,
-    /// json, or console for a terminal [default: json].
+    /// Format of log lines: json, or console for a terminal [default: json].
     #[arg(long, value_name = "FORMAT", help_heading = "Logs")]
     log_format: Option<String>,
-    /// Where logs go: stdout, stderr or files, separated by commas [default: stdout].
+    /// Outputs of the log: stdout, stderr or files, separated by commas [default: stdout].
     #[arg(long, value_name = "PATHS", help_heading = "Logs")]
     log_output_paths: Option<String>,
-    /// Longest window in which pending pods are collected [default: 10s].
+    /// Longest time for which pending pods are collected before they are scheduled [default: 10s].
     #[arg(long, value_name = "DURATION", help_heading = "Decisions")]
     batch_max_duration: Option<String>,
-    /// Quiet time that closes the window [default: 1s].
+    /// Time without a new pending pod after which they are scheduled [default: 1s].
     #[arg(long, value_name = "DURATION", help_heading = "Decisions")]
     batch_idle_duration: Option<String>,
-    /// Start no voluntary disruption; what is under way is finished [default: false].
+    /// Start no voluntary disruption; commands that have started are finished [default: false].
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", help_heading = "Decisions")]
     pause_disruption: Option<String>,
     #[command(flatten)]
@@ -79,7 +84,8 @@ pub(super) struct TypedController {
     ignored_flags: IgnoredFlags,
 }
 
-/// Settings that Karpenter has and that change nothing here; deployments name them all the same.
+/// Settings of Karpenter that have no effect in Kerf. They are accepted because deployments set
+/// them.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Accepted, without effect")]
 struct IgnoredFlags {
@@ -95,65 +101,63 @@ struct IgnoredFlags {
     disable_controller_warmup: Option<String>,
 }
 
-/// How to run the controllers.
+/// Validated options of `kerf controller`.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct ControllerOptions {
-    /// The file of instance types.
+    /// File of instance types; `None` selects the built-in catalogue.
     pub(crate) instance_types: Option<PathBuf>,
-    /// Port of the metrics.
+    /// Port of the metrics endpoint; `None` serves no metrics.
     pub(crate) metrics_port: Option<u16>,
-    /// Port of the probes.
+    /// Port of the health probes; `None` serves no probes.
     pub(crate) health_probe_port: Option<u16>,
-    /// Requests a second to the API server.
+    /// Average number of requests per second to the API server.
     pub(crate) kube_client_qps: u32,
-    /// Requests to the API server at once.
+    /// Maximum number of requests to the API server in one burst.
     pub(crate) kube_client_burst: u32,
-    /// The lease, unless there is to be none.
+    /// Lease for leader election; `None` runs without leader election.
     pub(crate) lease: Option<LeaseName>,
-    /// Cores of the process.
+    /// CPU request of the process in whole cores, rounded up; at least 1.
     pub(crate) cores: usize,
-    /// Which lines are logged.
+    /// Least severe level that is logged.
     pub(crate) log_level: LogLevel,
-    /// How they look.
     pub(crate) log_format: LogFormat,
-    /// Where they go.
+    /// `stdout`, `stderr` or paths of files; never empty.
     pub(crate) log_output_paths: Vec<String>,
-    /// Longest window.
+    /// Longest time for which a batch of pending pods stays open.
     pub(crate) batch_max: Duration,
-    /// Quiet time.
+    /// Time without a new pending pod after which a batch closes.
     pub(crate) batch_idle: Duration,
-    /// Whether single pods, nodes and pools have metrics.
+    /// True if metrics of single pods, nodes and NodePools are served.
     pub(crate) cluster_state_observability: bool,
-    /// Whether no voluntary disruption starts.
+    /// True if no voluntary disruption may start.
     pub(crate) pause_disruption: bool,
     /// Settings that change decisions.
     pub(crate) settings: Settings,
 }
 
-/// Which lease.
+/// Name and namespace of the Lease for leader election.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct LeaseName {
-    /// Its name.
     pub(crate) name: String,
-    /// Its namespace; none is the process's own.
+    /// Namespace of the Lease; `None` means the namespace of the process.
     pub(crate) namespace: Option<String>,
 }
 
-/// Which lines are logged.
+/// Least severe level of the log lines that are written. The variants' docs are help texts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum LogLevel {
-    /// All of them.
+    /// All lines.
     Debug,
-    /// What happens, and what fails.
+    /// Actions and errors.
     Info,
-    /// What fails.
+    /// Errors only.
     Error,
 }
 
-/// How log lines look.
+/// Layout of log lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LogFormat {
-    /// An object a line.
+    /// One JSON object per line.
     Json,
     /// Columns, for a terminal.
     Console,
@@ -162,14 +166,15 @@ pub(crate) enum LogFormat {
 impl TypedController {
     pub(super) fn resolve(self, environment: Environment<'_>) -> Result<ControllerOptions, CommandFailure> {
         let mut reader = SettingReader { environment, problems: Vec::new() };
-        let is_disabled = reader.boolean(self.disable_leader_election.as_deref(), "disable-leader-election", false);
+        let is_election_disabled =
+            reader.boolean(self.disable_leader_election.as_deref(), "disable-leader-election", false);
         for (value, name) in [
             (&self.ignored_flags.enable_profiling, "enable-profiling"),
             (&self.ignored_flags.disable_controller_warmup, "disable-controller-warmup"),
         ] {
             reader.boolean(value.as_deref(), name, false);
         }
-        let lease = (!is_disabled).then(|| LeaseName {
+        let lease = (!is_election_disabled).then(|| LeaseName {
             name: reader
                 .text(self.leader_election_name, "LEADER_ELECTION_NAME")
                 .unwrap_or_else(|| "karpenter-leader-election".to_owned()),
@@ -221,14 +226,15 @@ impl TypedController {
     }
 }
 
-/// The places in a list with commas; where nothing stands between them, nothing is meant.
+/// Splits a comma-separated list of paths and drops empty entries. An empty list means `stdout`.
 fn split_paths(list: &str) -> Vec<String> {
     let paths = list.split(',').map(str::trim).filter(|path| !path.is_empty());
     let paths: Vec<String> = paths.map(str::to_owned).collect();
     if paths.is_empty() { vec!["stdout".to_owned()] } else { paths }
 }
 
-/// Reads settings: a flag wins over its variable, a variable over the default, and a variable that makes no sense says nothing.
+/// Reads settings. A flag wins over its environment variable, a variable over the default. A
+/// variable with an invalid value is ignored; a flag with an invalid value is a problem.
 struct SettingReader<'e> {
     environment: Environment<'e>,
     problems: Vec<Problem>,
@@ -240,7 +246,7 @@ impl SettingReader<'_> {
     }
 
     fn text(&self, flag: Option<String>, name: &str) -> Option<String> {
-        // An empty flag is as good as none.
+        // An empty flag counts as absent.
         flag.or_else(|| self.variable(name)).filter(|value| !value.is_empty())
     }
 
@@ -308,9 +314,9 @@ mod tests {
         }
     }
 
-    // spec 07 #1 (the core's half)
+    // spec 07 #1 (the settings of the core)
     #[test]
-    fn without_flags_and_variables_the_defaults_hold() {
+    fn the_defaults_apply_without_flags_and_variables() {
         let controller = resolve(&[], &[]).unwrap();
         assert_eq!((controller.metrics_port, controller.health_probe_port), (Some(8080), Some(8081)));
         assert_eq!((controller.kube_client_qps, controller.kube_client_burst), (200, 300));
@@ -325,7 +331,7 @@ mod tests {
 
     // spec 07 #2 and #3
     #[test]
-    fn a_flag_wins_and_a_variable_that_makes_no_sense_says_nothing() {
+    fn a_flag_wins_and_an_invalid_variable_is_ignored() {
         let variables = [("KUBE_CLIENT_QPS", "abc"), ("METRICS_PORT", "9000"), ("BATCH_MAX_DURATION", "1m30s")];
         let controller = resolve(&["--metrics-port=7000"], &variables).unwrap();
         assert_eq!((controller.kube_client_qps, controller.metrics_port), (200, Some(7000)));
@@ -336,7 +342,7 @@ mod tests {
 
     // spec 07 #4
     #[test]
-    fn a_boolean_flag_is_true_false_or_a_mistake() {
+    fn a_boolean_flag_with_another_value_is_an_error() {
         assert_eq!(
             resolve(&["--enable-profiling=yes"], &[]).unwrap_err(),
             ["--enable-profiling: \"yes\" is not a valid value, must be true or false"]
@@ -356,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_flag_that_is_given_twice_the_last_counts() {
+    fn the_last_value_of_a_repeated_flag_counts() {
         let twice =
             ["--log-level", "debug", "--log-level=error", "--feature-gates=x=true", "--feature-gates=NodeRepair=true"];
         let controller = resolve(&twice, &[]).unwrap();
@@ -367,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn a_comma_too_many_names_no_place() {
+    fn empty_entries_of_log_output_paths_are_ignored() {
         assert_eq!(
             resolve(&["--log-output-paths=stdout, ,/tmp/a,"], &[]).unwrap().log_output_paths,
             ["stdout", "/tmp/a"]
@@ -377,7 +383,7 @@ mod tests {
 
     // spec 07 #5 and #6
     #[test]
-    fn levels_and_cores() {
+    fn an_invalid_log_level_is_an_error_and_cores_are_rounded_up() {
         assert_eq!(
             resolve(&["--log-level=trace"], &[]).unwrap_err(),
             ["validating cli flags / env vars, invalid LOG_LEVEL \"trace\""]

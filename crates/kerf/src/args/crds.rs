@@ -1,4 +1,4 @@
-//! `kerf crds`, as typed and as meant.
+//! Arguments of `kerf crds`.
 
 use std::path::PathBuf;
 
@@ -11,18 +11,25 @@ use kerf_api::crds::CrdVariant;
     help_template = super::HELP_TEMPLATE,
     before_help = "\
 Examples:
-  kerf crds | kubectl apply --server-side -f -    install or update the API
-  kerf crds --group karpenter.sh -o table         what is in a group
-  kerf crds -o dir=deploy/crds                    one file per kind"
+  kerf crds | kubectl apply --server-side -f -    install or update the CRDs
+  kerf crds --group karpenter.sh -o table         list the kinds of an API group
+  kerf crds -o dir=deploy/crds                    write one file per kind"
 )]
-pub(super) struct TypedCrds {
-    /// Only the kinds of this API group.
-    #[arg(long, value_name = "GROUP", help_heading = "Choice")]
+pub(crate) struct TypedCrds {
+    /// Print only the kinds of this API group.
+    #[arg(long, value_name = "GROUP", help_heading = "Selection")]
     group: Option<String>,
-    /// Whose labels the rules on labels know: aws or kwok.
-    #[arg(long, value_name = "PROVIDER", default_value = "aws", help_heading = "Choice", hide_possible_values = true)]
+    /// Provider whose labels the validation rules of the CRDs accept: aws or kwok.
+    #[arg(
+        long,
+        value_name = "PROVIDER",
+        default_value = "aws",
+        help_heading = "Selection",
+        hide_possible_values = true
+    )]
     provider: Provider,
-    /// yaml, json, table, or dir=PATH for one file per kind in that folder.
+    /// Output format: yaml, json, table, or dir=PATH to write one YAML file per kind to that
+    /// folder.
     #[arg(short, long, value_name = "FORMAT", default_value = "yaml", value_parser = parse_output, help_heading = "Output")]
     output: CrdsOutput,
 }
@@ -35,35 +42,34 @@ enum Provider {
 
 impl TypedCrds {
     pub(super) fn resolve(self) -> CrdsOptions {
-        let flavour = match self.provider {
+        let crd_variant = match self.provider {
             Provider::Aws => CrdVariant::Aws,
             Provider::Kwok => CrdVariant::Kwok,
         };
-        CrdsOptions { group: self.group, crd_variant: flavour, output: self.output }
+        CrdsOptions { group: self.group, crd_variant, output: self.output }
     }
 }
 
-/// Which manifests to print, and how.
+/// Validated options of `kerf crds`.
 #[derive(Debug)]
 pub(crate) struct CrdsOptions {
-    /// Only this group.
+    /// Print only the kinds of this API group; `None` prints all kinds.
     pub(crate) group: Option<String>,
-    /// Whose labels they know.
+    /// Provider whose label domain the CRDs' rules protect.
     pub(crate) crd_variant: CrdVariant,
-    /// Where to and in which form.
     pub(crate) output: CrdsOutput,
 }
 
-/// The forms of CRD manifests.
+/// Output formats of `kerf crds`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum CrdsOutput {
     /// A stream of YAML documents.
     Yaml,
-    /// A `List`.
+    /// One JSON object of kind `List`.
     Json,
-    /// A summary for people.
+    /// One row per kind.
     Table,
-    /// A file for each.
+    /// One YAML file per kind in this folder.
     Folder(PathBuf),
 }
 
@@ -74,7 +80,7 @@ fn parse_output(text: &str) -> Result<CrdsOutput, String> {
         "table" => Ok(CrdsOutput::Table),
         _ => match text.strip_prefix("dir=") {
             Some(path) if !path.is_empty() => Ok(CrdsOutput::Folder(PathBuf::from(path))),
-            Some(_) => Err("dir= needs a path behind it".to_owned()),
+            Some(_) => Err("`dir=` must be followed by a path, for example dir=deploy/crds".to_owned()),
             None => Err("expected yaml, json, table or dir=PATH".to_owned()),
         },
     }

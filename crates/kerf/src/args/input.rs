@@ -1,32 +1,33 @@
-//! Where objects are read from, as every command that takes manifests spells it.
+//! The option `-f`, which all commands that read manifests share.
 
 use std::fmt;
 use std::path::PathBuf;
 
 use clap::Args;
 
-/// The options that name manifests.
+/// Flags that name manifests.
 #[derive(Debug, Args)]
 pub(super) struct TypedInput {
-    /// Manifest file, or folder (recursively its *.yaml, *.yml and *.json), or '-' for stdin; may be repeated.
+    /// Manifest file, folder (searched recursively for *.yaml, *.yml and *.json), or '-' for stdin;
+    /// may be repeated.
     #[arg(short = 'f', long = "filename", value_name = "PATH", help_heading = "Input")]
     filename: Vec<PathBuf>,
 }
 
 impl TypedInput {
-    /// What is meant: each path is a place to read, `-` is stdin.
+    /// Returns the paths in the order of the flags; `-` means stdin.
     pub(super) fn resolve(self) -> Vec<InputPath> {
-        let place = |path: PathBuf| if path.as_os_str() == "-" { InputPath::Stdin } else { InputPath::Path(path) };
-        self.filename.into_iter().map(place).collect()
+        let to_input_path =
+            |path: PathBuf| if path.as_os_str() == "-" { InputPath::Stdin } else { InputPath::Path(path) };
+        self.filename.into_iter().map(to_input_path).collect()
     }
 }
 
-/// A place that objects are read from.
+/// A source of manifests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum InputPath {
-    /// Standard input.
     Stdin,
-    /// A file or folder.
+    /// A file, or a folder that is searched recursively.
     Path(PathBuf),
 }
 

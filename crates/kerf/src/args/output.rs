@@ -1,11 +1,11 @@
-//! How a result is to be shown, as commands spell it.
+//! The option `-o`, which all commands with a structured result share.
 
 use clap::{Args, ValueEnum};
 
-/// The option that chooses a format.
+/// Flag that selects the output format.
 #[derive(Debug, Args)]
 pub(super) struct TypedOutput {
-    /// table for people, json or yaml for programs.
+    /// Output format: table for people, json or yaml for programs.
     #[arg(
         short,
         long,
@@ -17,13 +17,13 @@ pub(super) struct TypedOutput {
     pub(super) output: Format,
 }
 
-/// A form of results.
+/// Output format of a result. The variants' docs are help texts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
     /// For people.
     Table,
     /// For programs.
     Json,
-    /// For programs that people read.
+    /// For programs, and easier to read than JSON.
     Yaml,
 }

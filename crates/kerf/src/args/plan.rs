@@ -1,4 +1,4 @@
-//! `kerf plan`, as typed and as meant.
+//! Arguments of `kerf plan`.
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -17,35 +17,39 @@ use crate::exit::CommandFailure;
     help_template = super::HELP_TEMPLATE,
     before_help = "\
 Examples:
-  kerf plan                                                   the cluster of the kubeconfig; reads
-  kerf plan -f cluster.yaml                                   the cluster that files describe
+  kerf plan                                                   plan for the cluster of the kubeconfig
+  kerf plan -f cluster.yaml                                   plan for the cluster in these files
   kubectl get nodepools,kwoknodeclasses,nodes,pods -A -o json | kerf plan -f -
-  kerf plan -f cluster/ --instance-types types.json -o json   for programs
-  kerf plan -f cluster/ --fail-on unschedulable               as a gate: may exit with code 3"
+  kerf plan -f cluster/ --instance-types types.json -o json   print JSON for programs
+  kerf plan -f cluster/ --fail-on unschedulable               exit with 3 if a pod stays pending
+
+`kerf plan` only reads from a cluster. It changes nothing."
 )]
-pub(super) struct TypedPlan {
+pub(crate) struct TypedPlan {
     #[command(flatten)]
     input: TypedInput,
-    /// Instance types of the simulated provider, in KWOK's file format; without it a built-in set of 144.
+    /// File with the instance types of the simulated provider, in KWOK's format [default: 144
+    /// built-in types].
     #[arg(long, value_name = "FILE", help_heading = "Input")]
     instance_types: Option<PathBuf>,
-    /// The instant to plan for, for example 2026-03-04T12:00:00Z; without it, now.
+    /// Time to plan for, for example 2026-03-04T12:00:00Z [default: now].
     #[arg(long, value_name = "TIME", help_heading = "Input")]
     at: Option<Timestamp>,
-    /// Plan one half only: provisioning or disruption.
-    #[arg(long, value_name = "HALF", help_heading = "Decisions", hide_possible_values = true)]
+    /// Compute only this part of the plan: provisioning or disruption [default: both].
+    #[arg(long, value_name = "PART", help_heading = "Decisions", hide_possible_values = true)]
     only: Option<PlanPart>,
-    /// Breaks ties; the same seed gives the same plan.
+    /// Seed for ties between equal alternatives; the same seed gives the same plan.
     #[arg(long, value_name = "NUMBER", default_value_t = 0, help_heading = "Decisions")]
     seed: u64,
-    /// Threads to plan with; the plan does not depend on it [default: one per processor].
+    /// Number of threads; it does not change the plan [default: one per processor].
     #[arg(long, value_name = "NUMBER", help_heading = "Decisions")]
     threads: Option<NonZeroUsize>,
-    /// Exit with code 3 if: unschedulable (a pod finds no place), disruption (a node would be disrupted), cost-increase
-    /// (the plan costs more than what is there).
-    #[arg(long, value_name = "GATE", help_heading = "Output", hide_possible_values = true)]
+    /// Exit with code 3 if a condition is true: unschedulable (a pod stays pending), disruption (a
+    /// node would be removed or replaced), cost-increase (the cluster would cost more than now);
+    /// may be repeated.
+    #[arg(long, value_name = "CONDITION", help_heading = "Output", hide_possible_values = true)]
     fail_on: Vec<Gate>,
-    /// Leave out the measurements, so that the same input gives the same bytes.
+    /// Omit the measurements (stats), so that the same input gives the same bytes.
     #[arg(long, help_heading = "Output")]
     no_stats: bool,
     #[command(flatten)]
@@ -54,48 +58,48 @@ pub(super) struct TypedPlan {
     settings: TypedSettings,
 }
 
-/// What to plan, and how to show it.
+/// Validated options of `kerf plan`.
 #[derive(Debug)]
 pub(crate) struct PlanOptions {
-    /// Where the cluster is described; nowhere is the live one.
+    /// Manifests that describe the cluster; empty means the live cluster.
     pub(crate) input: Vec<InputPath>,
-    /// The file of instance types.
+    /// File of instance types; `None` selects the built-in catalogue.
     pub(crate) instance_types: Option<PathBuf>,
-    /// The instant to plan for, if not now.
+    /// Time to plan for; `None` means now.
     pub(crate) at: Option<Timestamp>,
-    /// Which half, if not both.
+    /// The only part of the plan to compute; `None` computes both.
     pub(crate) only: Option<PlanPart>,
-    /// Breaks ties.
+    /// Breaks ties between equal alternatives; the same seed gives the same plan.
     pub(crate) seed: u64,
-    /// Threads to use, if not one per processor.
+    /// Number of threads; `None` means one per processor.
     pub(crate) threads: Option<NonZeroUsize>,
-    /// When to end with exit code 3.
+    /// Conditions under which the exit code is 3.
     pub(crate) fail_on: Vec<Gate>,
-    /// Whether measurements are shown.
+    /// True if the measurements are part of the output.
     pub(crate) with_stats: bool,
-    /// How to show it.
     pub(crate) format: Format,
-    /// The controller's settings.
+    /// Settings of the controller that change decisions.
     pub(crate) settings: Settings,
 }
 
-/// One of the two things that the controller does.
+/// One of the two parts of a plan. The variants' docs are help texts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum PlanPart {
-    /// Places for pending pods.
+    /// Nodes for pending pods.
     Provisioning,
-    /// Nodes that are taken away or replaced.
+    /// Nodes that are removed or replaced.
     Disruption,
 }
 
-/// What makes a plan unacceptable to whoever asked for it.
+/// Condition of `--fail-on` that makes `kerf plan` exit with code 3. The variants' docs are help
+/// texts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Gate {
-    /// A pod finds no place.
+    /// A pod stays pending.
     Unschedulable,
-    /// A node would be disrupted.
+    /// A node would be removed or replaced.
     Disruption,
-    /// The plan costs more than what is there.
+    /// The cluster would cost more than now.
     CostIncrease,
 }
 

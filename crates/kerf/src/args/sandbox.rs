@@ -1,4 +1,4 @@
-//! `kerf sandbox`, as typed and as meant.
+//! Arguments of `kerf sandbox` and `kerf sandbox run`.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -13,7 +13,7 @@ use super::output::{Format, TypedOutput};
 use super::settings::{Environment, Settings, TypedSettings, parse_duration};
 use crate::exit::CommandFailure;
 
-/// Start a whole Kubernetes cluster in this process.
+/// Start a Kubernetes cluster with simulated nodes in this process, and Kerf on it.
 #[derive(Debug, Args)]
 #[command(
     help_template = super::HELP_TEMPLATE,
@@ -21,48 +21,51 @@ use crate::exit::CommandFailure;
     disable_help_subcommand = true,
     before_help = "\
 Examples:
-  kerf sandbox                            an empty cluster that Kerf runs, until Ctrl-C
-  kerf sandbox --demo                     the same with workloads that grow and shrink
-  kerf sandbox -- kubectl get nodes       run a command with KUBECONFIG set, stop with its exit code
-  kerf sandbox --no-controller --nodes 3  the cluster alone; point any autoscaler at it
-  kerf sandbox run scenarios/story.yaml   a story in virtual time: minutes pass in seconds"
+  kerf sandbox                            start an empty cluster with Kerf; Ctrl-C stops it
+  kerf sandbox --demo                     start a cluster and run a demo scenario on it
+  kerf sandbox -- kubectl get nodes       run a command with KUBECONFIG set, and exit with its code
+  kerf sandbox --no-controller --nodes 3  start a cluster without Kerf, for another autoscaler
+  kerf sandbox run scenarios/story.yaml   simulate a scenario in virtual time"
 )]
-pub(super) struct TypedSandbox {
+pub(crate) struct TypedSandbox {
     #[command(subcommand)]
     run: Option<TypedSandboxCommand>,
-    /// Play a story: pods come and go, a pool changes, a machine is taken away. Ends with a summary.
+    /// Run a demo scenario: workloads scale up and down, a NodePool changes, a spot instance is
+    /// lost. Ends with a report.
     #[arg(long, conflicts_with_all = ["no_controller", "command"], help_heading = "Cluster")]
     demo: bool,
-    /// Run the cluster alone, without Kerf's controllers and without its CRDs.
+    /// Start the cluster without Kerf's controllers and CRDs.
     #[arg(long, help_heading = "Cluster")]
     no_controller: bool,
-    /// How many simulated nodes there are from the start: 4 CPUs, 16Gi and room for 110 pods each.
+    /// Number of simulated nodes that exist from the start, each with 4 CPUs, 16Gi of memory and
+    /// 110 pods.
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=5000), help_heading = "Cluster")]
     nodes: u32,
-    /// Let machines and pods start and stop at once, instead of after a few seconds.
+    /// Start and stop instances and pods without delay, instead of after a few seconds.
     #[arg(long, help_heading = "Cluster")]
     instant: bool,
-    /// Where all chance in the cluster comes from: uids, names, how long things take.
+    /// Seed of all random values of the cluster: uids, generated names, delays.
     #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Cluster")]
     seed: u64,
-    /// Instance types of the simulated cloud, in KWOK's file format; without it a built-in set of 144.
+    /// File with the instance types of the simulated cloud, in KWOK's format [default: 144 built-in
+    /// types].
     #[arg(long, value_name = "FILE", help_heading = "Cluster")]
     instance_types: Option<PathBuf>,
-    /// The port on 127.0.0.1 that the API listens on; any that is free, if none is given.
+    /// Port of the API server on 127.0.0.1 [default: a free port].
     #[arg(long, value_name = "PORT", default_value_t = 0, hide_default_value = true, help_heading = "Access")]
     port: u16,
-    /// Where to write the kubeconfig; a private temporary file, if nothing is given. A file that exists is not overwritten.
+    /// File to write the kubeconfig to; it must not exist yet [default: a private temporary file].
     #[arg(long, value_name = "FILE", help_heading = "Access")]
     kubeconfig: Option<PathBuf>,
-    /// A port on 127.0.0.1 for Kerf's metrics and decisions; without it they are not served.
+    /// Port on 127.0.0.1 for Kerf's metrics and decisions [default: not served].
     #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..), help_heading = "Access")]
     metrics_port: Option<u16>,
-    /// Also write Kerf's own log to stderr: debug, info or error.
+    /// Write Kerf's log to stderr, from this level on: debug, info or error [default: no log].
     #[arg(long, value_name = "LEVEL", hide_possible_values = true, help_heading = "Access")]
     log_level: Option<LogLevel>,
     #[command(flatten)]
     settings: TypedSettings,
-    /// A command to run against the cluster, with KUBECONFIG set. The cluster ends with it.
+    /// Command to run with KUBECONFIG set; the cluster stops when the command ends.
     #[arg(last = true, value_name = "CMD", help_heading = "Command")]
     command: Vec<OsString>,
 }
@@ -72,7 +75,7 @@ enum TypedSandboxCommand {
     Run(TypedSandboxRun),
 }
 
-/// Live through a scenario in virtual time, and report what came of it.
+/// Simulate a scenario in virtual time, and print a report.
 #[derive(Debug, Args)]
 #[command(
     help_template = super::HELP_TEMPLATE,
@@ -82,28 +85,29 @@ Examples:
   kerf sandbox run scenarios/story.yaml --seed 7 --faults stockout,conflict
   kerf sandbox run day.yaml --until 24h -o json
 
-No sockets are opened and nobody waits: the clock jumps to whatever happens next. The same seed
-gives the same run. The exit code is 1 if something happened that must not (a lost pod, a budget
-exceeded), or if whoever reads the lines goes away before the end."
+A simulation opens no sockets and never waits: the virtual clock jumps to the next event. The
+same seed gives the same run. The exit code is 1 if an invariant is violated (for example a pod
+stays pending, or a disruption budget is exceeded), or if stdout is closed before the end."
 )]
 struct TypedSandboxRun {
-    /// The scenario (YAML).
+    /// Scenario file (YAML); docs/SANDBOX.md describes its fields.
     #[arg(value_name = "FILE", help_heading = "Scenario")]
     scenario: PathBuf,
-    /// Where all chance comes from.
+    /// Seed of all random values of the simulation.
     #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Scenario")]
     seed: u64,
-    /// What goes wrong, besides what the scenario says: conflict, error, lost-response, dropped-watch, stale-read, stockout,
-    /// throttling, never-joins, slow-boot, interruption.
+    /// Faults to inject in addition to those of the scenario: conflict, error, lost-response,
+    /// dropped-watch, stale-read, stockout, throttling, never-joins, slow-boot, interruption.
     #[arg(long, value_name = "NAME,...", value_delimiter = ',', help_heading = "Scenario")]
     faults: Vec<NamedFault>,
-    /// How long it takes, instead of what the scenario says (24h).
+    /// Virtual duration, for example 24h [default: `until` of the scenario].
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, help_heading = "Scenario")]
     until: Option<Duration>,
-    /// Instance types of the simulated cloud, in KWOK's file format; without it a built-in set of 144.
+    /// File with the instance types of the simulated cloud, in KWOK's format [default: 144 built-in
+    /// types].
     #[arg(long, value_name = "FILE", help_heading = "Scenario")]
     instance_types: Option<PathBuf>,
-    /// Also write Kerf's own log to stderr: debug, info or error.
+    /// Write Kerf's log to stderr, from this level on: debug, info or error [default: no log].
     #[arg(long, value_name = "LEVEL", hide_possible_values = true, help_heading = "Output")]
     log_level: Option<LogLevel>,
     #[command(flatten)]
@@ -126,7 +130,7 @@ impl TypedSandbox {
                 settings: run.settings.resolve(environment).map_err(CommandFailure::BadInput)?,
             }));
         }
-        let mut words = self.command.into_iter();
+        let mut arguments = self.command.into_iter();
         Ok(Command::Sandbox(SandboxOptions {
             demo: self.demo,
             with_controller: !self.no_controller,
@@ -139,57 +143,58 @@ impl TypedSandbox {
             metrics_port: self.metrics_port,
             log_level: self.log_level,
             settings: self.settings.resolve(environment).map_err(CommandFailure::BadInput)?,
-            command: words.next().map(|program| (program, words.collect())),
+            command: arguments.next().map(|program| (program, arguments.collect())),
         }))
     }
 }
 
-/// Which story to live through.
+/// Validated options of `kerf sandbox run`.
 #[derive(Debug)]
 pub(crate) struct SandboxRunOptions {
-    /// The file that tells it.
+    /// Scenario file (YAML).
     pub(crate) scenario: PathBuf,
-    /// Where chance comes from.
+    /// Seed of all random numbers of the run.
     pub(crate) seed: u64,
-    /// What goes wrong, besides what the story says.
+    /// Faults to inject in addition to those of the scenario.
     pub(crate) faults: Vec<NamedFault>,
-    /// How long it takes, if not as the story says.
+    /// Virtual duration of the run; `None` means the duration that the scenario states.
     pub(crate) until: Option<Duration>,
-    /// The file of instance types.
+    /// File of instance types; `None` selects the built-in catalogue.
     pub(crate) instance_types: Option<PathBuf>,
-    /// Which lines of Kerf's log are shown; none shows none.
+    /// Level of Kerf's log on stderr; `None` writes no log.
     pub(crate) log_level: Option<LogLevel>,
-    /// How the report looks.
+    /// Format of the report.
     pub(crate) format: Format,
-    /// Settings that change decisions.
+    /// Settings of the controller that change decisions.
     pub(crate) settings: Settings,
 }
 
-/// Which cluster to start.
+/// Validated options of `kerf sandbox`.
 #[derive(Debug)]
 pub(crate) struct SandboxOptions {
-    /// Whether to play a story.
+    /// True if the demo scenario runs.
     pub(crate) demo: bool,
-    /// Whether Kerf's own part is wanted.
+    /// True if Kerf's CRDs are installed and its controllers run.
     pub(crate) with_controller: bool,
-    /// How many nodes there are from the start.
+    /// Number of simulated nodes that exist from the start.
     pub(crate) nodes: u32,
-    /// Whether machines and pods take no time.
+    /// True if instances and pods start and stop without delay.
     pub(crate) instant: bool,
-    /// Where chance comes from.
+    /// Seed of all random numbers of the cluster.
     pub(crate) seed: u64,
-    /// The file of instance types.
+    /// File of instance types; `None` selects the built-in catalogue.
     pub(crate) instance_types: Option<PathBuf>,
-    /// The port, or 0.
+    /// Port of the API server; 0 selects a free port.
     pub(crate) port: u16,
-    /// Where the kubeconfig goes.
+    /// File to write the kubeconfig to; `None` selects a private temporary file.
     pub(crate) kubeconfig: Option<PathBuf>,
-    /// Where metrics are served.
+    /// Port of Kerf's metrics; `None` serves no metrics.
     pub(crate) metrics_port: Option<u16>,
-    /// Which lines of Kerf's log are shown; none shows none.
+    /// Level of Kerf's log on stderr; `None` writes no log.
     pub(crate) log_level: Option<LogLevel>,
-    /// Settings that change decisions.
+    /// Settings of the controller that change decisions.
     pub(crate) settings: Settings,
-    /// What to run: a program and its arguments.
+    /// Program to run against the cluster, with its arguments; `None` serves until a signal
+    /// arrives.
     pub(crate) command: Option<(OsString, Vec<OsString>)>,
 }

@@ -1,5 +1,6 @@
-//! The controller's settings that change a decision (spec 07 section 2), as flags and as environment variables of the same names. A flag
-//! wins over its variable, a variable over the default; all that is wrong with them is reported together.
+//! Settings of the controller that change decisions (spec 07 section 2). Each is a flag and an
+//! environment variable of the same name. A flag wins over its variable, a variable over the
+//! default. All invalid values are reported together.
 
 use std::time::Duration;
 
@@ -10,10 +11,11 @@ use kerf_api::slim::TopologySpreadConstraint;
 
 use crate::exit::Problem;
 
-/// How the environment is asked: by name, for the value.
+/// Looks up an environment variable by name; `None` if the variable is not set.
 pub(super) type Environment<'e> = &'e dyn Fn(&str) -> Option<String>;
 
-/// The settings as flags. Their help is no doc comment, because it names variables as a shell writes them.
+/// The settings as flags. Their help texts are `help` attributes instead of doc comments, because
+/// they name environment variables as a shell writes them, without backticks.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Settings of the controller")]
 pub(super) struct TypedSettings {
@@ -26,13 +28,13 @@ pub(super) struct TypedSettings {
     #[arg(
         long,
         value_name = "POLICY",
-        help = "Whether soft constraints are kept while they can be: Respect or Ignore [env: PREFERENCE_POLICY] [default: Respect]"
+        help = "Respect the preferences (soft constraints) of pods where possible, or ignore them: Respect or Ignore [env: PREFERENCE_POLICY] [default: Respect]"
     )]
     preference_policy: Option<String>,
     #[arg(
         long,
         value_name = "POLICY",
-        help = "Whether minValues must be kept: Strict or BestEffort [env: MIN_VALUES_POLICY] [default: Strict]"
+        help = "Require minValues, or lower them if they cannot be met: Strict or BestEffort [env: MIN_VALUES_POLICY] [default: Strict]"
     )]
     min_values_policy: Option<String>,
     #[arg(
@@ -41,65 +43,64 @@ pub(super) struct TypedSettings {
         num_args = 0..=1,
         require_equals = true,
         default_missing_value = "true",
-        help = "Whether dynamic resource claims are left out of scheduling [env: IGNORE_DRA_REQUESTS] [default: true]"
+        help = "Ignore the dynamic resource claims of pods [env: IGNORE_DRA_REQUESTS] [default: true]"
     )]
     ignore_dra_requests: Option<String>,
     #[arg(
         long,
         value_name = "YAML",
-        help = "What the cluster's scheduler is configured with, as YAML or JSON: podTopologySpread.defaultConstraints, the spread \
+        help = "Configuration of the cluster's scheduler, as YAML or JSON: podTopologySpread.defaultConstraints are the spread \
                 constraints of pods that have none [env: SCHEDULER_CONFIG]"
     )]
     scheduler_config: Option<String>,
 }
 
-/// The settings as meant.
+/// Validated settings that change decisions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Settings {
-    /// Which features are on.
     pub(crate) feature_gates: FeatureGates,
-    /// What becomes of soft constraints.
+    /// Treatment of soft constraints.
     pub(crate) preference_policy: PreferencePolicy,
-    /// What becomes of `minValues`.
+    /// Treatment of `minValues` that cannot be satisfied.
     pub(crate) min_values_policy: MinValuesPolicy,
-    /// Whether dynamic resource claims are left out of scheduling.
+    /// True if dynamic resource claims of pods are ignored when pods are placed.
     pub(crate) ignore_dra_requests: bool,
-    /// The spread constraints of pods that have none.
+    /// Topology spread constraints of pods that have none of their own.
     pub(crate) default_spread: Vec<TopologySpreadConstraint>,
 }
 
-/// What becomes of soft constraints.
+/// Treatment of soft constraints.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PreferencePolicy {
-    /// They are musts until a pod cannot be placed with them.
+    /// Soft constraints are required until a pod cannot be placed with them.
     Respect,
-    /// They play no part.
+    /// Soft constraints are ignored.
     Ignore,
 }
 
-/// What becomes of `minValues` that cannot be kept.
+/// Treatment of `minValues` that cannot be satisfied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum MinValuesPolicy {
     /// The pod is not placed.
     Strict,
-    /// They are lowered.
+    /// The `minValues` are lowered.
     BestEffort,
 }
 
-/// Feature gates (spec 07 section 2.4).
+/// Feature gates (spec 07 section 2.4). True means enabled.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct FeatureGates {
-    /// Capacity reservations.
+    /// Capacity reservations are used.
     pub(crate) reserved_capacity: bool,
-    /// Spot may be consolidated into cheaper spot.
+    /// Spot nodes may be consolidated into cheaper spot nodes.
     pub(crate) spot_to_spot_consolidation: bool,
-    /// Nodes are replaced by repair policy.
+    /// Nodes are repaired according to the provider's repair policies.
     pub(crate) node_repair: bool,
-    /// NodeOverlay objects count.
+    /// NodeOverlay objects have an effect.
     pub(crate) node_overlay: bool,
-    /// Node pools with `replicas`.
+    /// NodePools may have `replicas`.
     pub(crate) static_capacity: bool,
-    /// CapacityBuffer objects count.
+    /// CapacityBuffer objects have an effect.
     pub(crate) capacity_buffer: bool,
 }
 
@@ -117,12 +118,12 @@ impl Default for FeatureGates {
 }
 
 impl TypedSettings {
-    /// What is meant, or everything that is wrong.
+    /// Combines flags, environment variables and defaults. The error lists every invalid value.
     pub(super) fn resolve(self, environment: Environment<'_>) -> Result<Settings, Vec<Problem>> {
-        // An empty variable is one that a chart left empty: it says nothing.
+        // An empty variable counts as absent: charts set variables that have no value.
         let variable = |name: &str| environment(name).filter(|value| !value.trim().is_empty());
         let mut problems = Vec::new();
-        let mut invalid = |name: &str, value: &str| {
+        let mut report_invalid = |name: &str, value: &str| {
             problems.push(Problem::new(format!("validating cli flags / env vars, invalid {name} \"{value}\"")));
         };
 
@@ -130,7 +131,7 @@ impl TypedSettings {
             None | Some("Respect") => PreferencePolicy::Respect,
             Some("Ignore") => PreferencePolicy::Ignore,
             Some(other) => {
-                invalid("PREFERENCE_POLICY", other);
+                report_invalid("PREFERENCE_POLICY", other);
                 PreferencePolicy::Respect
             }
         };
@@ -138,7 +139,7 @@ impl TypedSettings {
             None | Some("Strict") => MinValuesPolicy::Strict,
             Some("BestEffort") => MinValuesPolicy::BestEffort,
             Some(other) => {
-                invalid("MIN_VALUES_POLICY", other);
+                report_invalid("MIN_VALUES_POLICY", other);
                 MinValuesPolicy::Strict
             }
         };
@@ -150,7 +151,7 @@ impl TypedSettings {
                 problems.push(Problem::new(message));
                 true
             }
-            // A variable that is no boolean falls back to the default without a word.
+            // An invalid variable falls back to the default without a message, as in Karpenter.
             None => variable("IGNORE_DRA_REQUESTS").and_then(|value| parse_bool(&value)).unwrap_or(true),
         };
         let feature_gates = match self.feature_gates.or_else(|| variable("FEATURE_GATES")) {
@@ -174,7 +175,8 @@ impl TypedSettings {
 }
 
 impl FeatureGates {
-    /// Reads `Name=bool,…`. Names that are not known are left alone: charts are often newer than the program.
+    /// Parses `Name=bool,…`. Unknown names are ignored, because charts are often newer than the
+    /// program.
     fn parse(text: &str) -> Result<Self, String> {
         let mut gates = Self::default();
         for token in text.split(',').map(str::trim).filter(|token| !token.is_empty()) {
@@ -196,13 +198,13 @@ impl FeatureGates {
     }
 }
 
-/// A length of time as Kubernetes writes them (`1h30m`), and none below zero.
+/// Parses a duration as Kubernetes writes it (`1h30m`); negative durations are rejected.
 pub(super) fn parse_duration(text: &str) -> Result<Duration, String> {
     let parsed: kerf_api::duration::Duration = text.parse().map_err(|why: DurationError| why.to_string())?;
     parsed.to_std().ok_or_else(|| "must not be negative".to_owned())
 }
 
-/// The spellings of a boolean that Karpenter's settings take.
+/// Parses a boolean in one of the spellings that Karpenter accepts.
 pub(super) fn parse_bool(text: &str) -> Option<bool> {
     match text {
         "1" | "t" | "T" | "TRUE" | "true" | "True" => Some(true),
@@ -244,13 +246,13 @@ mod tests {
     }
 
     #[test]
-    fn without_flags_and_variables_the_defaults_hold() {
+    fn the_defaults_apply_without_flags_and_variables() {
         assert_eq!(resolve(&[], &[("PREFERENCE_POLICY", ""), ("FEATURE_GATES", " ")]).unwrap(), defaults());
     }
 
     // spec 07 #2
     #[test]
-    fn a_flag_wins_over_its_variable_and_they_mix() {
+    fn a_flag_wins_over_its_variable_and_other_variables_still_count() {
         let variables =
             [("PREFERENCE_POLICY", "Ignore"), ("MIN_VALUES_POLICY", "BestEffort"), ("IGNORE_DRA_REQUESTS", "f")];
         let settings = resolve(&["--preference-policy", "Respect"], &variables).unwrap();
@@ -261,7 +263,7 @@ mod tests {
 
     // Spec 07 section 2.1.
     #[test]
-    fn an_unreadable_boolean_is_fatal_as_a_flag_and_silent_as_a_variable() {
+    fn an_invalid_boolean_is_an_error_as_a_flag_and_ignored_as_a_variable() {
         assert_eq!(resolve(&[], &[("IGNORE_DRA_REQUESTS", "maybe")]).unwrap(), defaults());
         assert_eq!(
             resolve(&["--ignore-dra-requests=yes"], &[]).unwrap_err(),
@@ -273,7 +275,7 @@ mod tests {
 
     // spec 07 #7 and #8
     #[test]
-    fn feature_gates_are_read_leniently_and_keep_their_defaults() {
+    fn unknown_feature_gates_are_ignored_and_missing_ones_keep_their_defaults() {
         let variables = [("FEATURE_GATES", "Hello=true,SpotToSpotConsolidation\t= true,World=true")];
         let gates = resolve(&[], &variables).unwrap().feature_gates;
         assert_eq!(gates, FeatureGates { spot_to_spot_consolidation: true, ..FeatureGates::default() });
@@ -285,7 +287,7 @@ mod tests {
 
     // spec 07 #12
     #[test]
-    fn the_schedulers_configuration_is_read_strictly() {
+    fn the_scheduler_configuration_is_parsed_strictly() {
         let config = "podTopologySpread: {defaultConstraints: [{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: DoNotSchedule}]}";
         let by_flag = resolve(&["--scheduler-config", config], &[("SCHEDULER_CONFIG", "nonsense")]).unwrap();
         assert_eq!(resolve(&[], &[("SCHEDULER_CONFIG", config)]).unwrap(), by_flag);
@@ -303,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_wrong_is_reported_together() {
+    fn all_invalid_values_are_reported_together() {
         let variables = [("PREFERENCE_POLICY", "x"), ("MIN_VALUES_POLICY", "y"), ("FEATURE_GATES", "NodeRepair")];
         assert_eq!(
             resolve(&[], &variables).unwrap_err(),

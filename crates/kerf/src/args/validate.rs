@@ -1,10 +1,10 @@
-//! `kerf validate`, as typed and as meant.
+//! Arguments of `kerf validate`.
 
 use clap::Args;
 
 use super::input::{InputPath, TypedInput};
 
-/// Check manifests as an API server with Kerf's CRDs would, without a cluster.
+/// Check manifests as an API server with Kerf's CRDs would do it, without a cluster.
 #[derive(Debug, Args)]
 #[command(
     help_template = super::HELP_TEMPLATE,
@@ -14,15 +14,16 @@ Examples:
   kerf validate -f deploy/ -f extra.json
   kubectl get nodepools -o yaml | kerf validate -f -
 
-Checked is every object of the kinds that `kerf plan` reads: names, unknown fields, types, rules.
-Not checked is what depends on the rest of a cluster: whether a namespace exists, whether a quota
-has room. `kerf plan` itself asks of built-in kinds only what its decisions depend on.
+`kerf validate` checks names, unknown fields, types and rules of every object of a kind that
+`kerf plan` reads. It does not check anything that depends on other objects of a cluster, such as
+namespaces and quotas. For built-in kinds, `kerf plan` checks only the fields that its decisions
+depend on.
 
-Rules on label domains are those of the provider whose node class an object names. A NodeOverlay
-names none: it is judged by the CRDs that `kerf crds` prints, unless all NodePools and node
-classes beside it are karpenter.kwok.sh's."
+The rules on label domains are those of the provider whose node class an object names. A
+NodeOverlay names no node class: the CRDs that `kerf crds` prints apply to it, unless all NodePools
+and node classes in the input are for karpenter.kwok.sh."
 )]
-pub(super) struct TypedValidate {
+pub(crate) struct TypedValidate {
     #[command(flatten)]
     input: TypedInput,
 }
@@ -33,9 +34,9 @@ impl TypedValidate {
     }
 }
 
-/// Which manifests to check.
+/// Validated options of `kerf validate`.
 #[derive(Debug)]
 pub(crate) struct ValidateOptions {
-    /// Where they are.
+    /// Manifests to check.
     pub(crate) input: Vec<InputPath>,
 }

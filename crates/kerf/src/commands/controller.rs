@@ -1,5 +1,6 @@
-//! `kerf controller`: the controllers on a real cluster, with the simulated provider. Everything that it does is in `kerf-controllers`; here is
-//! only what a process has around it: the kubeconfig, the log, signals and the exit code.
+//! `kerf controller`: runs the controllers on a real cluster, with the simulated provider. The
+//! controllers are in `kerf-controllers`. This module provides the process around them: kubeconfig,
+//! log, signals and exit code.
 
 use std::fs::OpenOptions;
 use std::io::{self, Write};
@@ -19,70 +20,72 @@ use super::plan;
 use crate::args::{ControllerOptions, LogFormat};
 use crate::exit::{CommandFailure, Exit, Problem};
 
-/// The user agent of the controller's requests, as Karpenter's.
+/// User agent of the controller's requests; equal to Karpenter's.
 const USER_AGENT: &str = concat!("karpenter/", env!("CARGO_PKG_VERSION"));
-/// Where a pod reads which namespace it is in.
+/// File in which a pod finds the name of its namespace.
 const OWN_NAMESPACE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
 
-pub(super) fn run(wish: &ControllerOptions) -> Result<Exit, CommandFailure> {
-    let catalogue = plan::instance_types(wish.instance_types.as_deref())?;
-    let outputs = log_outputs(&wish.log_output_paths)?;
+pub(super) fn run(options: &ControllerOptions) -> Result<Exit, CommandFailure> {
+    let catalogue = plan::instance_types(options.instance_types.as_deref())?;
+    let outputs = log_outputs(&options.log_output_paths)?;
     let clock = Clock::system();
-    controller_process::start_log(log_settings(wish), clock, outputs).map_err(CommandFailure::ExecutionFailed)?;
+    controller_process::start_log(log_settings(options), clock, outputs).map_err(CommandFailure::ExecutionFailed)?;
     debug!(version = env!("CARGO_PKG_VERSION"), "discovered karpenter version");
 
-    // Requests and watches take little, and less without threads that wake each other; what takes long is computed on threads of its own.
-    let workers = (wish.cores / 2).clamp(1, 4);
+    // Requests and watches need little CPU, and threads that wake each other only add to it. Long
+    // computations run on threads of their own.
+    let workers = (options.cores / 2).clamp(1, 4);
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(workers).enable_all().build();
-    let runtime = runtime.context("cannot start").map_err(CommandFailure::ExecutionFailed)?;
+    let runtime = runtime.context("cannot start the runtime").map_err(CommandFailure::ExecutionFailed)?;
     let outcome = runtime.block_on(async {
         let config = Config::infer().await.map_err(|cause| {
-            let problem = Problem::new(format!("no cluster: {cause}"));
+            let problem = Problem::new(format!("cannot find a cluster: {cause}"));
             CommandFailure::bad_input(problem.with_hint("set KUBECONFIG, or run in a pod with a service account"))
         })?;
-        run_until_signal(wish, clock, config, catalogue).await.map_err(CommandFailure::ExecutionFailed)
+        run_until_signal(options, clock, config, catalogue).await.map_err(CommandFailure::ExecutionFailed)
     });
-    // What is still open (watches, connections) is not waited for.
+    // Do not wait for open watches and connections.
     runtime.shutdown_background();
     outcome
 }
 
 async fn run_until_signal(
-    wish: &ControllerOptions,
+    options: &ControllerOptions,
     clock: Clock,
     config: Config,
     catalogue: kerf_kwok::Catalogue,
 ) -> anyhow::Result<Exit> {
-    let rate = Rate { per_second: wish.kube_client_qps, burst: wish.kube_client_burst };
+    let rate = Rate { per_second: options.kube_client_qps, burst: options.kube_client_burst };
     let metrics = Arc::new(Metrics::new());
-    let measured = |client| kerf_controllers::metered_client(client, metrics.clone(), clock);
-    let client = measured(client(config.clone(), Some(rate))?);
-    // The lease has a way of its own, so that no throttling of the controllers can cost it.
-    let lease_client = measured(self::client(config, None)?);
+    let metered = |client| kerf_controllers::metered_client(client, metrics.clone(), clock);
+    let client = metered(client(config.clone(), Some(rate))?);
+    // The lease has its own client without a rate limit, so that throttling of the controllers
+    // cannot delay a renewal.
+    let lease_client = metered(self::client(config, None)?);
     let seed = clock.now().as_nanosecond() as u64 ^ u64::from(std::process::id());
     let process = ProcessSettings {
-        metrics_port: wish.metrics_port,
-        health_probe_port: wish.health_probe_port,
-        leader_election: wish.lease.as_ref().map(|lease| LeaderElection {
+        metrics_port: options.metrics_port,
+        health_probe_port: options.health_probe_port,
+        leader_election: options.lease.as_ref().map(|lease| LeaderElection {
             name: lease.name.clone(),
             namespace: lease.namespace.clone().unwrap_or_else(|| own_namespace(&lease_client)),
             identity: identity(seed),
         }),
         ..ProcessSettings::default()
     };
-    let work = ControllerSettings {
-        settings: wish.settings.clone(),
-        cores: wish.cores,
-        batch_idle: wish.batch_idle,
-        batch_max: wish.batch_max,
-        cluster_state_observability: wish.cluster_state_observability,
-        pause_disruption: wish.pause_disruption,
+    let controller_settings = ControllerSettings {
+        settings: options.settings.clone(),
+        cores: options.cores,
+        batch_idle: options.batch_idle,
+        batch_max: options.batch_max,
+        cluster_state_observability: options.cluster_state_observability,
+        pause_disruption: options.pause_disruption,
     };
     let cloud = Kwok::new(client.clone(), clock, catalogue);
     let (shutdown, stop) = Shutdown::new();
-    let running = controller_process::run_controllers(
+    let controllers = controller_process::run_controllers(
         ControllerEnvironment { client, lease_client, metrics, clock, cloud, seed },
-        &work,
+        &controller_settings,
         &process,
         stop,
     );
@@ -93,15 +96,16 @@ async fn run_until_signal(
     };
     tokio::select! {
         biased;
-        outcome = running => outcome.map(|()| Exit::Done),
-        // Whoever asks twice does not want to wait.
+        outcome = controllers => outcome.map(|()| Exit::Done),
+        // A second signal stops the process at once.
         () = signals => Ok(Exit::Failed),
     }
 }
 
 fn client(mut config: Config, rate: Option<Rate>) -> anyhow::Result<Client> {
     config.headers.push((http::header::USER_AGENT, http::HeaderValue::from_static(USER_AGENT)));
-    // kube would try a refused eviction (429) again and again before anybody hears of it. What is worth another try is the controllers' to know.
+    // kube would retry a refused eviction (429) several times before it returns the error. The
+    // controllers decide which requests to retry.
     config.default_retry = false;
     let builder = ClientBuilder::try_from(config).context("cannot use the kubeconfig")?;
     Ok(match rate {
@@ -110,23 +114,22 @@ fn client(mut config: Config, rate: Option<Rate>) -> anyhow::Result<Client> {
     })
 }
 
-/// The namespace of the pod, or of the kubeconfig's context.
+/// Returns the namespace of the pod, or of the kubeconfig's context outside a pod.
 fn own_namespace(client: &Client) -> String {
-    let of_pod = std::fs::read_to_string(OWN_NAMESPACE).ok().map(|text| text.trim().to_owned());
-    of_pod.filter(|name| !name.is_empty()).unwrap_or_else(|| client.default_namespace().to_owned())
+    let pod_namespace = std::fs::read_to_string(OWN_NAMESPACE).ok().map(|text| text.trim().to_owned());
+    pod_namespace.filter(|name| !name.is_empty()).unwrap_or_else(|| client.default_namespace().to_owned())
 }
 
-/// A name that no other process has.
+/// Returns an identity for leader election that no other process has.
 fn identity(seed: u64) -> String {
     let host = std::fs::read_to_string("/etc/hostname").unwrap_or_default();
     format!("{}_{}-{seed:016x}", host.trim(), std::process::id())
 }
 
-/// How the log looks, by the settings.
-fn log_settings(wish: &ControllerOptions) -> logs::LogSettings {
+fn log_settings(options: &ControllerOptions) -> logs::LogSettings {
     logs::LogSettings {
-        level: controller_process::log_level(wish.log_level),
-        format: match wish.log_format {
+        level: controller_process::log_level(options.log_level),
+        format: match options.log_format {
             LogFormat::Json => LineFormat::Json,
             LogFormat::Console => LineFormat::Console,
         },
@@ -140,7 +143,7 @@ fn log_outputs(paths: &[String]) -> Result<Vec<Box<dyn Write + Send>>, CommandFa
             "stderr" => Ok(Box::new(io::stderr())),
             file => match OpenOptions::new().create(true).append(true).open(file) {
                 Ok(file) => Ok(Box::new(file)),
-                Err(cause) => Err(Problem::new(format!("{file}: cannot be written: {cause}"))),
+                Err(cause) => Err(Problem::new(format!("--log-output-paths: cannot open {file}: {cause}"))),
             },
         }
     };

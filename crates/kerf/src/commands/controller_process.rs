@@ -1,5 +1,5 @@
-//! The controllers with the simulated provider, as `kerf controller` and `kerf sandbox` both run them: what a person set becomes what the
-//! controllers are given. Whatever decides is in `kerf-controllers` and below.
+//! Runs the controllers with the simulated provider, for `kerf controller` and `kerf sandbox`:
+//! translates the options of a command into the settings of `kerf-controllers`. Decides nothing.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -16,72 +16,72 @@ use tracing_subscriber::layer::SubscriberExt as _;
 use super::plan;
 use crate::args::{LogLevel, Settings};
 
-/// Where the controllers work, and with what. The clients are measured by the metrics.
+/// Clients, clock and cloud with which the controllers run. Both clients report to `metrics`.
 pub(super) struct ControllerEnvironment {
-    /// The way to the API server.
+    /// Client of the controllers.
     pub(super) client: Client,
-    /// Another one, for the lease alone.
+    /// Client of leader election alone.
     pub(super) lease_client: Client,
-    /// What is counted and measured.
     pub(super) metrics: Arc<Metrics>,
-    /// The clock.
     pub(super) clock: Clock,
-    /// The simulated cloud.
+    /// The simulated cloud provider.
     pub(super) cloud: Kwok,
-    /// Where chance comes from.
+    /// Seed of all random numbers of the controllers.
     pub(super) seed: u64,
 }
 
-/// What the controllers are told about their work.
+/// Options of a command that the controllers need.
 pub(super) struct ControllerSettings {
     /// Settings that change decisions.
     pub(super) settings: Settings,
-    /// Cores of the process.
+    /// CPU cores of the process.
     pub(super) cores: usize,
-    /// Quiet time that closes a batch of pending pods.
+    /// Time without a new pending pod after which a batch closes.
     pub(super) batch_idle: Duration,
-    /// The longest batch.
+    /// Longest time for which a batch of pending pods stays open.
     pub(super) batch_max: Duration,
-    /// Whether single pods, nodes and pools have metrics.
+    /// True if metrics of single pods, nodes and NodePools are served.
     pub(super) cluster_state_observability: bool,
-    /// Whether no voluntary disruption starts.
+    /// True if no voluntary disruption may start.
     pub(super) pause_disruption: bool,
 }
 
-/// Runs the controllers until told to stop.
+/// Runs the controllers until `stop` requests shutdown.
 pub(super) async fn run_controllers(
-    on: ControllerEnvironment,
-    work: &ControllerSettings,
+    environment: ControllerEnvironment,
+    controller_settings: &ControllerSettings,
     process: &ProcessSettings,
     stop: ShutdownSignal,
 ) -> anyhow::Result<()> {
-    let recorder = Arc::new(Recorder::new(on.client.clone(), on.clock, on.seed));
-    // Ties are decided as in a plan: what a plan says is what is done.
-    let engine = plan::engine_settings(&work.settings, true, work.cores);
+    let recorder = Arc::new(Recorder::new(environment.client.clone(), environment.clock, environment.seed));
+    // The engine breaks ties as in `kerf plan`, so that the controllers do what the plan shows.
+    let engine = plan::engine_settings(&controller_settings.settings, true, controller_settings.cores);
     let ctx = Context {
-        client: on.client,
-        cloud: Arc::new(on.cloud),
+        client: environment.client,
+        cloud: Arc::new(environment.cloud),
         cluster: SharedCluster::default(),
-        clock: on.clock,
+        clock: environment.clock,
         events: recorder.clone(),
-        metrics: on.metrics,
+        metrics: environment.metrics,
         settings: Arc::new(kerf_controllers::Settings {
-            batch_idle: work.batch_idle,
-            batch_max: work.batch_max,
-            cores: work.cores,
+            batch_idle: controller_settings.batch_idle,
+            batch_max: controller_settings.batch_max,
+            cores: controller_settings.cores,
             engine,
-            seed: on.seed,
-            node_repair: work.settings.feature_gates.node_repair,
-            static_capacity: work.settings.feature_gates.static_capacity,
-            spot_to_spot_consolidation: work.settings.feature_gates.spot_to_spot_consolidation,
-            cluster_state_observability: work.cluster_state_observability,
-            pause_disruption: work.pause_disruption,
+            seed: environment.seed,
+            node_repair: controller_settings.settings.feature_gates.node_repair,
+            static_capacity: controller_settings.settings.feature_gates.static_capacity,
+            spot_to_spot_consolidation: controller_settings.settings.feature_gates.spot_to_spot_consolidation,
+            cluster_state_observability: controller_settings.cluster_state_observability,
+            pause_disruption: controller_settings.pause_disruption,
         }),
     };
-    kerf_controllers::run(ctx, process, on.lease_client, Some(recorder), stop).await.map_err(anyhow::Error::new)
+    kerf_controllers::run(ctx, process, environment.lease_client, Some(recorder), stop)
+        .await
+        .map_err(anyhow::Error::new)
 }
 
-/// Sends the log of this process to some outputs.
+/// Starts the process's log, which writes every line to all `outputs`.
 pub(super) fn start_log(
     settings: kerf_controllers::logs::LogSettings,
     clock: Clock,
@@ -91,7 +91,7 @@ pub(super) fn start_log(
     tracing::subscriber::set_global_default(tracing_subscriber::registry().with(layer)).context("cannot start the log")
 }
 
-/// The level of the log as the log's own settings name it.
+/// Converts the option into the level of the log.
 pub(super) fn log_level(level: LogLevel) -> Level {
     match level {
         LogLevel::Debug => Level::Debug,

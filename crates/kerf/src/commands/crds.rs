@@ -1,4 +1,5 @@
-//! `kerf crds`: the CRD manifests, from the same code that `deploy/crds/` is checked against.
+//! `kerf crds`: prints the CRD manifests. A test compares `deploy/crds/` with the output of the
+//! same code.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -11,61 +12,61 @@ use crate::args::{CrdsOptions, CrdsOutput};
 use crate::exit::{CommandFailure, Exit, Problem};
 use crate::output;
 
-pub(super) fn run(wish: &CrdsOptions) -> Result<Exit, CommandFailure> {
-    let chosen = choose(wish.crd_variant, wish.group.as_deref())?;
-    match &wish.output {
-        CrdsOutput::Yaml => output::print_text(&stream(&chosen)),
-        CrdsOutput::Json => output::print(|to| output::json::write(&list(&chosen), to)),
-        CrdsOutput::Table => output::print_text(&summary(&chosen)),
+pub(super) fn run(options: &CrdsOptions) -> Result<Exit, CommandFailure> {
+    let crds = select_crds(options.crd_variant, options.group.as_deref())?;
+    match &options.output {
+        CrdsOutput::Yaml => output::print_text(&yaml_stream(&crds)),
+        CrdsOutput::Json => output::print(|writer| output::json::write(&json_list(&crds), writer)),
+        CrdsOutput::Table => output::print_text(&summary_table(&crds)),
         CrdsOutput::Folder(folder) => {
-            output::print_text(&write_files(folder, &chosen).map_err(CommandFailure::ExecutionFailed)?)
+            output::print_text(&write_files(folder, &crds).map_err(CommandFailure::ExecutionFailed)?)
         }
     }?;
     Ok(Exit::Done)
 }
 
-fn choose(flavour: CrdVariant, group: Option<&str>) -> Result<Vec<Crd>, CommandFailure> {
-    let all = crds::all(flavour);
+fn select_crds(variant: CrdVariant, group: Option<&str>) -> Result<Vec<Crd>, CommandFailure> {
+    let all = crds::all(variant);
     let Some(group) = group else { return Ok(all) };
     let mut groups: Vec<&str> = all.iter().map(Crd::group).collect();
     groups.dedup();
     if !groups.contains(&group) {
-        let problem = Problem::new(format!("Kerf has no kind in the group `{group}`"));
-        return Err(CommandFailure::bad_input(problem.with_hint(format!("name one of: {}", groups.join(", ")))));
+        let problem = Problem::new(format!("--group: Kerf has no CRD in the API group `{group}`"));
+        return Err(CommandFailure::bad_input(problem.with_hint(format!("use one of: {}", groups.join(", ")))));
     }
     Ok(all.into_iter().filter(|crd| crd.group() == group).collect())
 }
 
-/// The manifests as YAML documents.
-fn stream(crds: &[Crd]) -> String {
+/// Returns the manifests as a stream of YAML documents.
+fn yaml_stream(crds: &[Crd]) -> String {
     let documents: Vec<String> = crds.iter().map(Crd::to_yaml).collect();
     format!("---\n{}", documents.join("---\n"))
 }
 
-/// The manifests as one object that `kubectl` takes.
-fn list(crds: &[Crd]) -> Value {
+/// Returns the manifests as one `List` object that `kubectl` accepts.
+fn json_list(crds: &[Crd]) -> Value {
     json!({ "apiVersion": "v1", "kind": "List", "items": crds.iter().map(Crd::json).collect::<Vec<_>>() })
 }
 
-fn summary(crds: &[Crd]) -> String {
+fn summary_table(crds: &[Crd]) -> String {
     let row = |crd: &Crd| {
         let spec = &crd.json()["spec"];
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-        let short: Vec<String> = spec["names"]["shortNames"].as_array().into_iter().flatten().map(text).collect();
+        let short_names: Vec<String> = spec["names"]["shortNames"].as_array().into_iter().flatten().map(text).collect();
         let version = format!("{}/{}", crd.group(), text(&spec["versions"][0]["name"]));
-        [crd.kind().to_owned(), version, text(&spec["scope"]), crd.plural().to_owned(), short.join(",")]
+        [crd.kind().to_owned(), version, text(&spec["scope"]), crd.plural().to_owned(), short_names.join(",")]
     };
     output::table(&["KIND", "APIVERSION", "SCOPE", "NAME", "SHORT"], crds.iter().map(row))
 }
 
-/// Writes a file for each kind; the result is the list of what was written.
+/// Writes one file per kind and returns the paths, one per line.
 fn write_files(folder: &Path, crds: &[Crd]) -> anyhow::Result<String> {
-    std::fs::create_dir_all(folder).with_context(|| format!("cannot make the folder {}", folder.display()))?;
-    let mut written = String::new();
+    std::fs::create_dir_all(folder).with_context(|| format!("cannot create the folder {}", folder.display()))?;
+    let mut paths = String::new();
     for crd in crds {
         let path = folder.join(crd.file_name());
         std::fs::write(&path, crd.to_yaml()).with_context(|| format!("cannot write {}", path.display()))?;
-        let _ = writeln!(written, "{}", path.display());
+        let _ = writeln!(paths, "{}", path.display());
     }
-    Ok(written)
+    Ok(paths)
 }

@@ -1,4 +1,5 @@
-//! `kerf plan`: reads a cluster, live or from files, asks the engine what it would do at this instant, and shows the answer. It does nothing.
+//! `kerf plan`: reads a cluster, live or from files, computes what the controllers would do now,
+//! and prints it. It never changes the cluster.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -15,74 +16,84 @@ use crate::exit::{CommandFailure, Exit, Problem};
 use crate::input::{self, PlanInput, SelectorKinds, ValidationScope};
 use crate::output::{self, Messages, PublishedStats, StageProgress};
 
-/// How long a node is kept for the pods that are expected on it (spec 03 section 1, with the usual batch window).
+/// Time for which a node is reserved for pods that are expected on it (spec 03 section 1, with the
+/// default batch window).
 const NOMINATION_PERIOD: Duration = Duration::from_secs(20);
 
-/// The most instance types that a claim lists (spec 02 section 7.5).
+/// Maximum number of instance types that a claim lists (spec 02 section 7.5).
 const INSTANCE_TYPES_MAX: usize = 600;
 
-pub(super) fn run(wish: &PlanOptions, messages: &mut Messages<'_>) -> Result<Exit, CommandFailure> {
-    // A gate that has tripped has tripped, whether or not the plan was read to its end.
-    make_plan(wish, messages, |plan| output::print(|to| plan.write(wish.format, to)).map(|_| ()))
+pub(super) fn run(options: &PlanOptions, messages: &mut Messages<'_>) -> Result<Exit, CommandFailure> {
+    // A tripped gate sets the exit code even if the reader closes stdout before the end of the
+    // plan.
+    make_plan(options, messages, |plan| output::print(|writer| plan.write(options.format, writer)).map(|_| ()))
 }
 
-/// What [`run`] would print.
-pub(super) fn run_to_bytes(wish: &PlanOptions, messages: &mut Messages<'_>) -> Result<(Vec<u8>, Exit), CommandFailure> {
+/// Returns the bytes that [`run`] would print.
+pub(super) fn run_to_bytes(
+    options: &PlanOptions,
+    messages: &mut Messages<'_>,
+) -> Result<(Vec<u8>, Exit), CommandFailure> {
     let mut bytes = Vec::new();
-    let exit = make_plan(wish, messages, |plan| {
-        plan.write(wish.format, &mut bytes).map_err(|cause| CommandFailure::ExecutionFailed(anyhow::Error::new(cause)))
+    let exit = make_plan(options, messages, |plan| {
+        plan.write(options.format, &mut bytes)
+            .map_err(|cause| CommandFailure::ExecutionFailed(anyhow::Error::new(cause)))
     })?;
     Ok((bytes, exit))
 }
 
-/// Makes a plan and shows it.
+/// Computes a plan, passes it to `show`, and checks the gates.
 fn make_plan(
-    wish: &PlanOptions,
+    options: &PlanOptions,
     messages: &mut Messages<'_>,
     show: impl FnOnce(&output::PublishedPlan<'_>) -> Result<(), CommandFailure>,
 ) -> Result<Exit, CommandFailure> {
     let clock = Clock::system();
-    let threads = wish.threads.unwrap_or_else(super::available_threads);
+    let threads = options.threads.unwrap_or_else(super::available_threads);
     let mut stopwatch = Stopwatch { clock, last: 0.0 };
 
     let progress = StageProgress::start("reading the cluster");
-    let is_live = wish.input.is_empty();
-    let selectors = SelectorKinds::needed_by(&wish.settings);
+    let is_live = options.input.is_empty();
+    let selectors = SelectorKinds::needed_by(&options.settings);
     let loaded = if is_live {
         input::load_live(selectors, threads)
     } else {
-        input::load(&wish.input, ValidationScope::SuspiciousOnly, threads)
+        input::load(&options.input, ValidationScope::SuspiciousOnly, threads)
     };
-    let catalogue = instance_types(wish.instance_types.as_deref());
+    let catalogue = instance_types(options.instance_types.as_deref());
     let (loaded, catalogue) = combine_results(loaded, catalogue)?;
-    let mut world = PlanInput::new(loaded.objects, catalogue, wish.at.unwrap_or_else(|| now_in_whole_seconds(clock)));
+    let mut plan_input =
+        PlanInput::new(loaded.objects, catalogue, options.at.unwrap_or_else(|| now_in_whole_seconds(clock)));
     drop(progress);
-    for warning in loaded.warnings.iter().chain(&world.warnings) {
+    for warning in loaded.warnings.iter().chain(&plan_input.warnings) {
         messages.print_warning(warning);
     }
-    for gate in gates_without_effect(wish) {
+    for gate in gates_without_effect(options) {
         messages.print_warning(format_args!("the feature gate {gate} has no effect on a plan yet"));
     }
     let load_seconds = stopwatch.lap();
 
-    let settings = Settings { seed: wish.seed, ..engine_settings(&wish.settings, is_live, threads.get()) };
-    let progress = StageProgress::start("looking for places for pods");
-    let solution = (wish.only != Some(PlanPart::Disruption)).then(|| kerf_engine::solve(&world.input, &settings));
+    let settings = Settings { seed: options.seed, ..engine_settings(&options.settings, is_live, threads.get()) };
+    let progress = StageProgress::start("finding nodes for pending pods");
+    let solution =
+        (options.only != Some(PlanPart::Disruption)).then(|| kerf_engine::solve(&plan_input.input, &settings));
     let provisioning_seconds = stopwatch.lap();
 
-    let unready =
-        solution.as_ref().map(|solution| unready_pool_notes(&mut world.input, &settings, solution)).unwrap_or_default();
+    let unready_notes = solution
+        .as_ref()
+        .map(|solution| unready_pool_notes(&mut plan_input.input, &settings, solution))
+        .unwrap_or_default();
 
     drop(progress);
 
-    let progress = StageProgress::start("looking for nodes that may go");
+    let progress = StageProgress::start("finding nodes to remove");
     if let Some(solution) = &solution {
-        nominate(&mut world.input, solution);
+        nominate(&mut plan_input.input, solution);
     }
-    let disruption = (wish.only != Some(PlanPart::Provisioning)).then(|| {
-        let spot_to_spot = wish.settings.feature_gates.spot_to_spot_consolidation;
+    let disruption = (options.only != Some(PlanPart::Provisioning)).then(|| {
+        let spot_to_spot = options.settings.feature_gates.spot_to_spot_consolidation;
         kerf_engine::disrupt(
-            &world.input,
+            &plan_input.input,
             &DisruptionSettings {
                 scheduling: settings.clone(),
                 allows_spot_to_spot: spot_to_spot,
@@ -97,33 +108,33 @@ fn make_plan(
         messages.print_warning(format_args!("{}: {} ({})", notice.object, notice.message, notice.code));
     }
 
-    let counted = solution.as_ref().map(|solution| solution.stats).unwrap_or_default();
-    let judged = disruption.as_ref().map(|plan| plan.stats.clone()).unwrap_or_default();
-    let stats = wish.with_stats.then(|| PublishedStats {
-        pods: world.input.pods.len(),
-        nodes: world.input.nodes.len(),
-        instance_types: world.input.catalogues.iter().map(|types| types.len()).sum(),
-        pod_classes: counted.pod_classes,
+    let solve_stats = solution.as_ref().map(|solution| solution.stats).unwrap_or_default();
+    let disruption_stats = disruption.as_ref().map(|plan| plan.stats.clone()).unwrap_or_default();
+    let stats = options.with_stats.then(|| PublishedStats {
+        pods: plan_input.input.pods.len(),
+        nodes: plan_input.input.nodes.len(),
+        instance_types: plan_input.input.catalogues.iter().map(|types| types.len()).sum(),
+        pod_classes: solve_stats.pod_classes,
         load_seconds,
-        candidates: judged.candidates,
-        candidates_evaluated: judged.candidates_evaluated,
+        candidates: disruption_stats.candidates,
+        candidates_evaluated: disruption_stats.candidates_evaluated,
         provisioning_seconds,
         disruption_seconds,
         peak_rss_bytes: peak_rss_bytes(),
     });
     let plan = output::PublishedPlan::new(
-        world.input.at,
+        plan_input.input.at,
         solution.as_ref(),
         disruption.as_ref(),
-        &unready,
-        world.current_price,
+        &unready_notes,
+        plan_input.current_price,
         stats,
     );
     show(&plan)?;
-    Ok(check_gates(&wish.fail_on, &plan, messages))
+    Ok(check_gates(&options.fail_on, &plan, messages))
 }
 
-/// Everything that is wrong with two parts of the input, not only with the first.
+/// Combines two results. If both inputs are bad, the error lists the problems of both.
 fn combine_results<A, B>(a: Result<A, CommandFailure>, b: Result<B, CommandFailure>) -> Result<(A, B), CommandFailure> {
     match (a, b) {
         (Ok(a), Ok(b)) => Ok((a, b)),
@@ -145,7 +156,8 @@ pub(super) fn instance_types(path: Option<&Path>) -> Result<Catalogue, CommandFa
     })
 }
 
-/// How the engine treats wishes and constraints. `is_live` says whether pods carry the scheduler's verdict.
+/// Converts the settings for the engine. `is_live` is true if pods carry the scheduler's
+/// `PodScheduled` condition.
 pub(super) fn engine_settings(settings: &crate::args::Settings, is_live: bool, threads: usize) -> Settings {
     Settings {
         preference_policy: match settings.preference_policy {
@@ -160,7 +172,8 @@ pub(super) fn engine_settings(settings: &crate::args::Settings, is_live: bool, t
         reserved_mode: ReservedMode::Strict,
         default_spread: settings.default_spread.clone(),
         ignore_dra: settings.ignore_dra_requests,
-        // Files seldom carry the scheduler's verdict; a live cluster does, and the controller waits for it.
+        // Manifests seldom contain the condition `PodScheduled`. A live cluster does, and the
+        // controller waits for it.
         require_unschedulable: is_live,
         max_instance_types: INSTANCE_TYPES_MAX,
         seed: 0,
@@ -169,20 +182,21 @@ pub(super) fn engine_settings(settings: &crate::args::Settings, is_live: bool, t
     }
 }
 
-/// Gates that are on and that the engine does not know yet.
-fn gates_without_effect(wish: &PlanOptions) -> Vec<&'static str> {
-    let gates = &wish.settings.feature_gates;
-    let unknown = [
+/// Returns the enabled feature gates that a plan does not take into account yet.
+fn gates_without_effect(options: &PlanOptions) -> Vec<&'static str> {
+    let gates = &options.settings.feature_gates;
+    let unsupported = [
         ("NodeRepair", gates.node_repair),
         ("NodeOverlay", gates.node_overlay),
         ("StaticCapacity", gates.static_capacity),
         ("CapacityBuffer", gates.capacity_buffer),
     ];
-    unknown.into_iter().filter(|(_, is_on)| *is_on).map(|(name, _)| name).collect()
+    unsupported.into_iter().filter(|(_, is_on)| *is_on).map(|(name, _)| name).collect()
 }
 
-/// The pods that a pool could serve if it were ready, each with what keeps it from being so (spec 09 #6). The engine is asked the same
-/// question once more as if all of them were ready.
+/// Returns, for each unplaced pod that a NodePool could serve if it were ready, a note with the
+/// reason why the pool is not ready (spec 09 #6). To find these pods, it runs the solver again with
+/// all such pools marked ready, and then restores `input`.
 fn unready_pool_notes(input: &mut Input, settings: &Settings, solution: &Solution) -> BTreeMap<Str, String> {
     let causes: BTreeMap<Str, Str> = input
         .pools
@@ -198,74 +212,76 @@ fn unready_pool_notes(input: &mut Input, settings: &Settings, solution: &Solutio
     for pool in input.pools.iter_mut().filter(|pool| causes.contains_key(&pool.name)) {
         pool.availability = PoolAvailability::Ready;
     }
-    let if_ready = kerf_engine::solve(input, &Settings { effort: Effort::FirstFit, ..settings.clone() });
+    let solution_if_ready = kerf_engine::solve(input, &Settings { effort: Effort::FirstFit, ..settings.clone() });
     for pool in &mut input.pools {
         if let Some(why) = causes.get(&pool.name) {
             pool.availability = PoolAvailability::NotReady(why.clone());
         }
     }
-    let served = if_ready.claims.iter().filter_map(|claim| Some((claim, causes.get(&claim.pool)?)));
-    served
+    let served_claims = solution_if_ready.claims.iter().filter_map(|claim| Some((claim, causes.get(&claim.pool)?)));
+    served_claims
         .flat_map(|(claim, why)| {
-            let note = format!("NodePool `{}` could serve it but is not ready: {why}", claim.pool);
+            let note = format!("NodePool `{}` could launch a node for it, but is not ready: {why}", claim.pool);
             claim.pods.iter().map(move |pod| (pod.clone(), note.clone()))
         })
         .collect()
 }
 
-/// Nodes that pending pods are about to land on are left alone, as by the controller.
+/// Marks the claims of nodes on which the solution places pods as nominated, as the controller
+/// does, so that these nodes are not disrupted.
 fn nominate(input: &mut Input, solution: &Solution) {
     let until = NOMINATION_PERIOD.after(input.at);
     let nominated: BTreeSet<&Str> = solution.nodes.iter().map(|placed| &placed.node).collect();
-    let machines: BTreeSet<&Str> = input
+    let provider_ids: BTreeSet<&Str> = input
         .nodes
         .iter()
         .filter(|node| nominated.contains(&node.metadata.name) && !node.spec.provider_id.is_empty())
         .map(|node| &node.spec.provider_id)
         .collect();
     for claim in &mut input.node_claims {
-        if machines.contains(&claim.provider_id) || nominated.contains(&claim.name) {
+        if provider_ids.contains(&claim.provider_id) || nominated.contains(&claim.name) {
             claim.lifecycle.nominated_until = Some(until);
         }
     }
 }
 
-/// Whether something happened that the person wants to fail on.
+/// Prints a warning for each gate that trips and returns the exit code.
 fn check_gates(gates: &[Gate], plan: &output::PublishedPlan<'_>, messages: &mut Messages<'_>) -> Exit {
     let mut exit = Exit::Done;
     for gate in gates {
         let tripped = match gate {
             Gate::Unschedulable => match plan.provisioning.unschedulable.len() {
                 0 => None,
-                1 => Some("1 pod finds no place".to_owned()),
-                count => Some(format!("{count} pods find no place")),
+                1 => Some("unschedulable: 1 pod would stay pending".to_owned()),
+                count => Some(format!("unschedulable: {count} pods would stay pending")),
             },
-            Gate::Disruption => (!plan.disruption.commands.is_empty()).then(|| "nodes would be disrupted".to_owned()),
+            Gate::Disruption => (!plan.disruption.commands.is_empty())
+                .then(|| "disruption: nodes would be removed or replaced".to_owned()),
             Gate::CostIncrease => (plan.cost.planned_per_hour > plan.cost.current_per_hour)
-                .then(|| "the plan costs more than what is there".to_owned()),
+                .then(|| "cost-increase: the cluster would cost more than now".to_owned()),
         };
         if let Some(why) = tripped {
-            messages.print_warning(format_args!("gate tripped: {why}"));
+            messages.print_warning(format_args!("--fail-on {why}"));
             exit = Exit::GateTripped;
         }
     }
     exit
 }
 
-/// The time now, as Kubernetes writes it: in whole seconds.
+/// Returns the current time in whole seconds, as Kubernetes writes it.
 fn now_in_whole_seconds(clock: Clock) -> Timestamp {
     let now = clock.now();
     Timestamp::from_second(now.as_second()).unwrap_or(now)
 }
 
-/// Measures one stage after the other.
+/// Measures consecutive stages.
 struct Stopwatch {
     clock: Clock,
     last: f64,
 }
 
 impl Stopwatch {
-    /// The seconds since the last lap.
+    /// Returns the seconds since the previous lap.
     fn lap(&mut self) -> f64 {
         let now = self.clock.elapsed().as_secs_f64();
         let lap = now - self.last;
@@ -274,7 +290,7 @@ impl Stopwatch {
     }
 }
 
-/// The most memory that this process has had, where the system tells.
+/// Returns the peak resident memory of this process in bytes; 0 if the system does not report it.
 fn peak_rss_bytes() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));

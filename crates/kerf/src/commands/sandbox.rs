@@ -1,5 +1,6 @@
-//! `kerf sandbox`: starts a cluster in this process, says how to use it, and ends it: with Ctrl-C, or with the command that it was
-//! started for. Nothing is left behind but what the person asked to be written elsewhere.
+//! `kerf sandbox`: starts a cluster in this process, prints how to use it, and stops it on Ctrl-C
+//! or when the given command ends. It leaves no files behind, except those that the user's command
+//! writes.
 
 mod best_price;
 mod kubeconfig;
@@ -31,90 +32,91 @@ use crate::output::{self, StdoutState};
 use kubeconfig::KubeconfigFile;
 pub(super) use simulate::simulate;
 
-/// What to type next, if Kerf runs the nodes.
+/// Commands to try next if Kerf manages the nodes.
 const HINTS_WITH_KERF: &str = "  \
-  kubectl apply -f examples/kwok.yaml           # a NodePool: which machines Kerf may launch
-  kubectl apply -f examples/deployment.yaml     # ten pods that need them
+  kubectl apply -f examples/kwok.yaml           # a NodePool: which nodes Kerf may launch
+  kubectl apply -f examples/deployment.yaml     # ten pods that need nodes
   kubectl get nodeclaims,nodes,pods
 ";
-/// What to type next, if there is a story to watch.
+/// Commands to try next while the demo runs.
 const HINTS_IN_DEMO: &str = "  \
   kubectl get nodeclaims,nodes,pods -w
-  kerf plan                                     # what would Kerf do now?
+  kerf plan                                     # what Kerf would do now
 ";
-/// What to type next, if nobody runs the nodes.
+/// Commands to try next if the cluster runs without Kerf.
 const HINTS_WITHOUT_KERF: &str = "  \
   kubectl get nodes
   kubectl create deployment web --image=nginx --replicas=3
 ";
 
-pub(super) fn run(wish: SandboxOptions) -> Result<Exit, CommandFailure> {
-    let catalogue = plan::instance_types(wish.instance_types.as_deref())?;
+pub(super) fn run(options: SandboxOptions) -> Result<Exit, CommandFailure> {
+    let catalogue = plan::instance_types(options.instance_types.as_deref())?;
     let clock = Clock::system();
-    start_stderr_log(wish.log_level, clock)?;
+    start_stderr_log(options.log_level, clock)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .worker_threads(super::available_threads().get().min(4))
         .build()
         .context("cannot start the runtime")
         .map_err(CommandFailure::ExecutionFailed)?;
-    let outcome = runtime.block_on(serve(wish, clock, catalogue));
-    // Connections and watches are not waited for.
+    let outcome = runtime.block_on(serve(options, clock, catalogue));
+    // Do not wait for open connections and watches.
     runtime.shutdown_background();
     outcome
 }
 
-async fn serve(wish: SandboxOptions, clock: Clock, catalogue: Catalogue) -> Result<Exit, CommandFailure> {
-    // Asked for before anything is written, so that no signal finds something to leave behind.
-    let mut interrupted = StopSignals::listen().map_err(CommandFailure::ExecutionFailed)?;
-    let timing = if wish.instant { Timing::INSTANT } else { Timing::LIFELIKE };
-    let (cluster, news) = Cluster::start_with_events(ClusterConfig { clock, seed: wish.seed, timing });
-    let serving = cluster
+async fn serve(options: SandboxOptions, clock: Clock, catalogue: Catalogue) -> Result<Exit, CommandFailure> {
+    // Install the signal handlers before anything is written, so that a signal never leaves the
+    // kubeconfig behind.
+    let mut stop_signals = StopSignals::listen().map_err(CommandFailure::ExecutionFailed)?;
+    let timing = if options.instant { Timing::INSTANT } else { Timing::LIFELIKE };
+    let (cluster, events) = Cluster::start_with_events(ClusterConfig { clock, seed: options.seed, timing });
+    let server_handle = cluster
         .api()
-        .serve(wish.port)
+        .serve(options.port)
         .await
         .context("cannot start the cluster")
         .map_err(CommandFailure::ExecutionFailed)?;
-    cluster.add_nodes(wish.nodes).context("cannot make the nodes").map_err(CommandFailure::ExecutionFailed)?;
-    let file = KubeconfigFile::write(wish.kubeconfig.as_deref(), serving.kubeconfig())?;
+    cluster.add_nodes(options.nodes).context("cannot create the nodes").map_err(CommandFailure::ExecutionFailed)?;
+    let file = KubeconfigFile::write(options.kubeconfig.as_deref(), server_handle.kubeconfig())?;
     let kerf = SandboxController {
-        settings: wish.settings,
-        seed: wish.seed,
-        metrics_port: wish.metrics_port,
+        settings: options.settings,
+        seed: options.seed,
+        metrics_port: options.metrics_port,
         cores: super::available_threads().get(),
     };
-    if wish.demo {
+    if options.demo {
         if output::print_text(&format!("{}\n", usage_text(&file, HINTS_IN_DEMO)))? == StdoutState::Closed {
             return Ok(Exit::Done);
         }
         return tokio::select! {
             biased;
-            _ = interrupted.next() => Ok(Exit::Done),
+            _ = stop_signals.next() => Ok(Exit::Done),
             outcome = simulate::run_demo(&cluster, kerf, catalogue) => outcome,
         };
     }
-    if wish.with_controller {
+    if options.with_controller {
         install_kwok_crds(cluster.api()).await.map_err(CommandFailure::ExecutionFailed)?;
     }
     let (_shutdown, stop) = Shutdown::new();
-    let controlling = async {
-        if wish.with_controller { kerf.run(&cluster, catalogue, stop).await } else { std::future::pending().await }
+    let controllers = async {
+        if options.with_controller { kerf.run(&cluster, catalogue, stop).await } else { std::future::pending().await }
     };
-    let used = async {
-        match &wish.command {
-            Some((program, arguments)) => run_command(program, arguments, &file, &mut interrupted).await,
-            None => print_events_until_stopped(&file, wish.with_controller, news, &mut interrupted).await,
+    let foreground = async {
+        match &options.command {
+            Some((program, arguments)) => run_command(program, arguments, &file, &mut stop_signals).await,
+            None => print_events_until_stopped(&file, options.with_controller, events, &mut stop_signals).await,
         }
     };
     tokio::select! {
         biased;
-        outcome = used => outcome,
-        // They end by themselves only if they cannot work.
-        outcome = controlling => outcome.map(|()| Exit::Failed).map_err(CommandFailure::ExecutionFailed),
+        outcome = foreground => outcome,
+        // The controllers end by themselves only if they fail.
+        outcome = controllers => outcome.map(|()| Exit::Failed).map_err(CommandFailure::ExecutionFailed),
     }
 }
 
-/// Lets Kerf's own log be seen, if it is to be seen.
+/// Writes Kerf's log to stderr; does nothing if `level` is `None`.
 fn start_stderr_log(level: Option<LogLevel>, clock: Clock) -> Result<(), CommandFailure> {
     let Some(level) = level else { return Ok(()) };
     let settings = logs::LogSettings { level: controller_process::log_level(level), format: logs::LineFormat::Console };
@@ -122,7 +124,7 @@ fn start_stderr_log(level: Option<LogLevel>, clock: Clock) -> Result<(), Command
         .map_err(CommandFailure::ExecutionFailed)
 }
 
-/// Kerf itself, as it is to run on a cluster of this process.
+/// Settings of Kerf's controllers on a sandbox cluster.
 struct SandboxController {
     settings: Settings,
     seed: u64,
@@ -131,7 +133,7 @@ struct SandboxController {
 }
 
 impl SandboxController {
-    /// Runs the controllers, with machines of the cluster's own cloud.
+    /// Runs the controllers with instances of the cluster's simulated cloud.
     fn run(
         self,
         cluster: &Cluster,
@@ -140,10 +142,10 @@ impl SandboxController {
     ) -> impl Future<Output = anyhow::Result<()>> + Send + use<> {
         let (metrics, clock) = (Arc::new(Metrics::new()), cluster.api().clock());
         let client = kerf_controllers::metered_client(cluster.api().client_as("kerf"), metrics.clone(), clock);
-        let stock = Arc::new(CloudStock(cluster.cloud().clone()));
-        let cloud = Kwok::new(client.clone(), clock, catalogue).with_availability(stock);
+        let availability = Arc::new(CloudAvailability(cluster.cloud().clone()));
+        let cloud = Kwok::new(client.clone(), clock, catalogue).with_availability(availability);
         let defaults = kerf_controllers::Settings::default();
-        let work = ControllerSettings {
+        let controller_settings = ControllerSettings {
             settings: self.settings,
             cores: self.cores,
             batch_idle: defaults.batch_idle,
@@ -156,36 +158,37 @@ impl SandboxController {
             metrics_port: self.metrics_port,
             ..ProcessSettings::default()
         };
-        let on = ControllerEnvironment { lease_client: client.clone(), client, metrics, clock, cloud, seed: self.seed };
-        async move { controller_process::run_controllers(on, &work, &process, stop).await }
+        let environment =
+            ControllerEnvironment { lease_client: client.clone(), client, metrics, clock, cloud, seed: self.seed };
+        async move { controller_process::run_controllers(environment, &controller_settings, &process, stop).await }
     }
 }
 
-/// What can be had is what the cluster's cloud says can be had.
-struct CloudStock(Cloud);
+/// Availability of offerings according to the cluster's simulated cloud.
+struct CloudAvailability(Cloud);
 
-impl InstanceAvailability for CloudStock {
+impl InstanceAvailability for CloudAvailability {
     fn check(&self, instance_type: &str, zone: &str, capacity_type: &str) -> Result<(), AvailabilityError> {
-        self.0.check_launch(OfferingRef { instance_type, zone, capacity_type }).map_err(|refused| match refused {
+        self.0.check_launch(OfferingRef { instance_type, zone, capacity_type }).map_err(|error| match error {
             LaunchError::InsufficientCapacity => {
-                AvailabilityError::InsufficientCapacity(format!("{refused} ({instance_type}, {zone}, {capacity_type})"))
+                AvailabilityError::InsufficientCapacity(format!("{error} ({instance_type}, {zone}, {capacity_type})"))
             }
-            LaunchError::Throttled => AvailabilityError::Throttled(refused.to_string()),
+            LaunchError::Throttled => AvailabilityError::Throttled(error.to_string()),
         })
     }
 }
 
-/// Makes Kerf's API known.
+/// Installs the CRDs of the simulated provider.
 pub(super) async fn install_kwok_crds(server: &ApiServer) -> anyhow::Result<()> {
     Ok(install_crds(&server.client_as("kerf"), CrdVariant::Kwok).await?)
 }
 
-/// Runs a command against the cluster. Its end is ours, and so is its exit code.
+/// Runs a command against the cluster and returns its exit code.
 async fn run_command(
     program: &OsString,
     arguments: &[OsString],
     file: &KubeconfigFile,
-    interrupted: &mut StopSignals,
+    stop_signals: &mut StopSignals,
 ) -> Result<Exit, CommandFailure> {
     let mut command = Command::new(program);
     command.args(arguments).env("KUBECONFIG", file.path()).kill_on_drop(true);
@@ -193,7 +196,7 @@ async fn run_command(
         .spawn()
         .with_context(|| format!("cannot run `{}`", program.display()))
         .map_err(CommandFailure::ExecutionFailed)?;
-    let mut asked_before = false;
+    let mut sigterm_sent = false;
     loop {
         tokio::select! {
             biased;
@@ -201,63 +204,65 @@ async fn run_command(
                 let status = status.context("cannot wait for the command").map_err(CommandFailure::ExecutionFailed)?;
                 return Ok(Exit::ChildExitCode(shell_exit_code(status)));
             }
-            // A terminal tells the command too: it decides when to end. Told by somebody else, it would not know. It is asked first, so
-            // that it can stop what it has started itself.
-            stop = interrupted.next() => {
+            // A terminal sends Ctrl-C to the command as well, and the command decides when to end.
+            // Other signals reach only this process, so forward the first one as SIGTERM: the
+            // command can then stop its own children. A second one kills the command.
+            stop = stop_signals.next() => {
                 if stop == StopSignal::Terminate {
-                    if asked_before || !send_sigterm(&child) {
+                    if sigterm_sent || !send_sigterm(&child) {
                         let _ = child.start_kill();
                     }
-                    asked_before = true;
+                    sigterm_sent = true;
                 }
             }
         }
     }
 }
 
-/// Passes on that it is time to end; false if that cannot be said.
+/// Sends SIGTERM to the child process. Returns false if it cannot be sent.
 fn send_sigterm(child: &Child) -> bool {
     let pid = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
     pid.is_some_and(|pid| kill_process(pid, Signal::TERM).is_ok())
 }
 
-/// The code that a shell would report.
+/// Returns the exit code that a shell would report: the status, or 128 plus the signal.
 fn shell_exit_code(status: ExitStatus) -> u8 {
     use std::os::unix::process::ExitStatusExt as _;
-    let signal = status.signal().map(|signal| 128 + signal);
-    u8::try_from(status.code().or(signal).unwrap_or(1)).unwrap_or(1)
+    let signal_code = status.signal().map(|signal| 128 + signal);
+    u8::try_from(status.code().or(signal_code).unwrap_or(1)).unwrap_or(1)
 }
 
-/// How to use the cluster.
-fn usage_text(file: &KubeconfigFile, next: &str) -> String {
+/// Returns the text that explains how to use the cluster.
+fn usage_text(file: &KubeconfigFile, hints: &str) -> String {
     let path = shell_quoted(&file.path().display().to_string());
     format!(
         "A Kubernetes cluster runs in this process. In another terminal:\n\n  \
-         export KUBECONFIG={path}\n{next}\nCtrl-C ends it; nothing is kept.\n\n"
+         export KUBECONFIG={path}\n{hints}\nCtrl-C stops the cluster and deletes everything in it.\n\n"
     )
 }
 
-/// A text as a shell takes it for one word.
+/// Quotes a text so that a shell reads it as one word.
 fn shell_quoted(text: &str) -> String {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/._-+:@%=,".contains(&byte) || !byte.is_ascii();
     if text.bytes().all(is_plain) { text.to_owned() } else { format!("'{}'", text.replace('\'', "'\\''")) }
 }
 
-/// Says how to use the cluster, and then what happens in it, until somebody ends it.
+/// Prints how to use the cluster, then every cluster event, until a signal arrives or the reader
+/// closes stdout.
 async fn print_events_until_stopped(
     file: &KubeconfigFile,
     with_kerf: bool,
-    mut news: mpsc::UnboundedReceiver<ClusterEvent>,
-    interrupted: &mut StopSignals,
+    mut events: mpsc::UnboundedReceiver<ClusterEvent>,
+    stop_signals: &mut StopSignals,
 ) -> Result<Exit, CommandFailure> {
-    let mut reader =
+    let mut stdout_state =
         output::print_text(&usage_text(file, if with_kerf { HINTS_WITH_KERF } else { HINTS_WITHOUT_KERF }))?;
-    while reader == StdoutState::Open {
+    while stdout_state == StdoutState::Open {
         tokio::select! {
             biased;
-            _ = interrupted.next() => return Ok(Exit::Done),
-            happened = news.recv() => match happened {
-                Some(happened) => reader = output::print_text(&format!("{happened}\n"))?,
+            _ = stop_signals.next() => return Ok(Exit::Done),
+            event = events.recv() => match event {
+                Some(event) => stdout_state = output::print_text(&format!("{event}\n"))?,
                 None => break,
             },
         }
@@ -265,16 +270,16 @@ async fn print_events_until_stopped(
     Ok(Exit::Done)
 }
 
-/// Why the program should end.
+/// The kind of signal that ends the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum StopSignal {
-    /// Ctrl-C on the terminal.
+    /// SIGINT: Ctrl-C on the terminal.
     Interrupt,
-    /// `kill`.
+    /// SIGTERM or SIGHUP.
     Terminate,
 }
 
-/// The signals that end the program cleanly.
+/// Handlers of the signals that end the program cleanly.
 struct StopSignals {
     interrupt: tokio::signal::unix::Signal,
     terminate: tokio::signal::unix::Signal,
@@ -306,7 +311,7 @@ mod tests {
     use super::shell_quoted;
 
     #[test]
-    fn paths_are_one_word_for_a_shell() {
+    fn paths_are_quoted_as_one_word_for_a_shell() {
         assert_eq!(shell_quoted("/tmp/kerf-sandbox-1-0/kubeconfig"), "/tmp/kerf-sandbox-1-0/kubeconfig");
         assert_eq!(shell_quoted("/tmp/a b/it's"), r"'/tmp/a b/it'\''s'");
     }

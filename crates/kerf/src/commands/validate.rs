@@ -1,5 +1,5 @@
-//! `kerf validate`: reads manifests as `kerf plan` does, but looks at all of every object, and stops there. Bad input is reported by the reading itself, so a result is only
-//! the count of what was found good.
+//! `kerf validate`: reads manifests as `kerf plan` does, and validates all fields of every object.
+//! Loading reports the problems, so the result is only the number of valid objects per kind.
 
 use std::fmt::Write as _;
 
@@ -8,8 +8,8 @@ use crate::exit::{CommandFailure, Exit};
 use crate::input::{self, ValidationScope};
 use crate::output::{self, Messages};
 
-pub(super) fn run(wish: &ValidateOptions, messages: &mut Messages<'_>) -> Result<Exit, CommandFailure> {
-    let loaded = input::load(&wish.input, ValidationScope::All, super::available_threads())?;
+pub(super) fn run(options: &ValidateOptions, messages: &mut Messages<'_>) -> Result<Exit, CommandFailure> {
+    let loaded = input::load(&options.input, ValidationScope::All, super::available_threads())?;
     for warning in &loaded.warnings {
         messages.print_warning(warning);
     }

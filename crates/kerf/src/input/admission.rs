@@ -1,5 +1,6 @@
-//! The kinds of Karpenter's API pass the same admission that an API server with Kerf's CRDs would put them through: unknown fields
-//! are pruned with a warning, defaults filled in, schema and rules checked. An object is read as a cluster holds it, status included.
+//! Admission of the kinds of Kerf's CRDs, as an API server with these CRDs does it: unknown fields
+//! are pruned with a warning, defaults are set, schema and rules are checked. Objects are read as a
+//! cluster stores them, status included.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
@@ -16,40 +17,43 @@ use super::decode::{FieldProblem, decode_tree};
 use super::documents::ObjectBody;
 use super::objects::{ReadObject, ReadResult, RejectedObject};
 
-/// The group whose node classes are AWS's.
+/// API group of the AWS node classes.
 const AWS_GROUP: &str = "karpenter.k8s.aws";
 
-/// The group whose node classes are the simulated provider's.
+/// API group of the simulated provider's node classes.
 pub(super) const KWOK_GROUP: &str = "karpenter.kwok.sh";
 
-/// The CRDs of each kind that was read in this process. Entries are whole when they are put in.
+/// Compiled CRDs of each kind that this process has read, by name of the kind. Entries are never
+/// changed after insertion.
 static COMPILED_CRDS: Mutex<BTreeMap<&'static str, Arc<KindAdmission>>> = Mutex::new(BTreeMap::new());
 
-/// The CRDs of one kind by whose labels they guard, compiled when the first object needs them: that takes longer than a small plan.
+/// The two CRD variants of one kind. Each is compiled when the first object needs it, because
+/// compiling takes longer than a small plan.
 pub(super) struct KindAdmission {
     kwok: LazyLock<CustomResource>,
     aws: LazyLock<CustomResource>,
 }
 
 impl KindAdmission {
-    /// The CRDs of a kind.
+    /// Returns the CRDs of kind `K`, shared by the whole process.
     pub(super) fn of<K: CustomKind>() -> Arc<Self> {
-        let mut known = COMPILED_CRDS.lock().unwrap_or_else(PoisonError::into_inner);
-        let make = || Self {
+        let mut compiled = COMPILED_CRDS.lock().unwrap_or_else(PoisonError::into_inner);
+        let compile_lazily = || Self {
             kwok: LazyLock::new(|| compile_crd::<K>(CrdVariant::Kwok)),
             aws: LazyLock::new(|| compile_crd::<K>(CrdVariant::Aws)),
         };
-        known.entry(K::KIND).or_insert_with(|| Arc::new(make())).clone()
+        compiled.entry(K::KIND).or_insert_with(|| Arc::new(compile_lazily())).clone()
     }
 
-    /// Admits an object, or says everything that is wrong with it. An object that names no node class is judged by the flavour.
+    /// Admits an object. The error lists every problem. The CRD variant follows from the group of
+    /// the object's node class; for an object without one it is `default_variant`.
     pub(super) fn admit<K: CustomKind + DeserializeOwned>(
         &self,
         body: &ObjectBody<'_>,
-        unsaid: CrdVariant,
+        default_variant: CrdVariant,
     ) -> ReadResult<K> {
         let tree = tree_with_kind::<K>(body)?;
-        let crd = match (node_class_group(&tree), unsaid) {
+        let crd = match (node_class_group(&tree), default_variant) {
             (Some(AWS_GROUP), _) | (None, CrdVariant::Aws) => &self.aws,
             (Some(_), _) | (None, CrdVariant::Kwok) => &self.kwok,
         };
@@ -60,7 +64,7 @@ impl KindAdmission {
             }
             Err(AdmissionRejection::Invalid(errors)) => {
                 let mut warnings = unknown_fields(crd, K::VERSION, tree_with_kind::<K>(body)?);
-                // The API server may say the same twice; once is enough for a person.
+                // The API server may report an error twice; list it once.
                 let mut seen = BTreeSet::new();
                 let mut problems = Vec::new();
                 for error in &errors {
@@ -79,7 +83,8 @@ impl KindAdmission {
     }
 }
 
-/// The object as a tree. An item of a typed list does not repeat what it is; that was known before.
+/// Returns the object as a tree with `apiVersion` and `kind`, which items of a typed list do not
+/// repeat.
 fn tree_with_kind<K: CustomKind>(body: &ObjectBody<'_>) -> Result<Value, Vec<FieldProblem>> {
     let mut tree = body.tree().map_err(|problem| vec![problem])?;
     if let Some(fields) = tree.as_object_mut() {
@@ -89,7 +94,8 @@ fn tree_with_kind<K: CustomKind>(body: &ObjectBody<'_>) -> Result<Value, Vec<Fie
     Ok(tree)
 }
 
-/// The fields that a CRD does not know, of an object that it refuses for other reasons: asked to be strict, it names them.
+/// Returns the fields that the CRD does not declare, for an object that it rejects for other
+/// reasons: strict field validation lists them.
 fn unknown_fields(crd: &CustomResource, version: &str, tree: Value) -> Vec<String> {
     match crd.admit(version, Operation::Snapshot, tree, FieldValidation::Strict) {
         Err(AdmissionRejection::Malformed(MalformedObject::UnknownFields(fields))) => fields,
@@ -97,14 +103,16 @@ fn unknown_fields(crd: &CustomResource, version: &str, tree: Value) -> Vec<Strin
     }
 }
 
-fn compile_crd<K: CustomKind>(flavour: CrdVariant) -> CustomResource {
-    CustomResource::compile(crds::of::<K>(flavour).json()).expect("tests of kerf-api compile every CRD")
+fn compile_crd<K: CustomKind>(variant: CrdVariant) -> CustomResource {
+    CustomResource::compile(crds::of::<K>(variant).json()).expect("tests of kerf-api compile every CRD")
 }
 
-/// The group of the node class that an object names, or is.
+/// Returns the group of the node class to which an object refers, or its own group if it is a node
+/// class.
 pub(super) fn node_class_group(tree: &Value) -> Option<&str> {
     let spec = &tree["spec"];
-    let named = [&spec["nodeClassRef"], &spec["template"]["spec"]["nodeClassRef"]].map(|class| class["group"].as_str());
-    let own = tree["apiVersion"].as_str().and_then(|version| version.split('/').next());
-    named.into_iter().flatten().next().or(own.filter(|group| [AWS_GROUP, KWOK_GROUP].contains(group)))
+    let referenced =
+        [&spec["nodeClassRef"], &spec["template"]["spec"]["nodeClassRef"]].map(|class| class["group"].as_str());
+    let own_group = tree["apiVersion"].as_str().and_then(|version| version.split('/').next());
+    referenced.into_iter().flatten().next().or(own_group.filter(|group| [AWS_GROUP, KWOK_GROUP].contains(group)))
 }

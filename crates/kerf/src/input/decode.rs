@@ -1,5 +1,6 @@
-//! From an object's text or tree to the type that decisions read. A value of the wrong type is an error that carries its path; when there
-//! is one, the object is read again without that field until every such field is known: a person wants to mend a manifest once.
+//! Decodes an object's text or tree into the type that decisions read. A value of the wrong type is
+//! an error with its path. After an error the object is decoded again without that field, until all
+//! such fields are known, so that a user can fix a manifest in one pass.
 
 use std::fmt;
 
@@ -8,20 +9,21 @@ use serde_json::Value;
 
 use super::documents::ObjectBody;
 
-/// The most problems that are listed of one object; beyond that it is not what it says it is.
+/// Maximum number of problems that are listed for one object. An object with more problems is
+/// probably not of the kind that it names.
 const PROBLEMS_MAX: usize = 20;
 
-/// A field that does not decode.
+/// A field that cannot be decoded, or that a rule rejects.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct FieldProblem {
-    /// `spec.containers[0].resources`; empty for the object itself.
+    /// Path such as `spec.containers[0].resources`; empty for the object itself.
     pub(crate) path: String,
-    /// What was found and what was expected.
+    /// The value that was found and the value that was expected.
     pub(crate) message: String,
 }
 
 impl FieldProblem {
-    /// A field that must be there and is not, in the API server's words.
+    /// Returns the problem of a missing required field, in the API server's words.
     pub(crate) fn required(path: &str, message: &str) -> Self {
         Self { path: path.to_owned(), message: format!("Required value: {message}") }
     }
@@ -33,12 +35,12 @@ impl fmt::Display for FieldProblem {
     }
 }
 
-/// Decodes an object, or says everything that keeps it from being one.
+/// Decodes an object. The error lists every field that cannot be decoded.
 pub(crate) fn decode<T: DeserializeOwned>(body: &ObjectBody<'_>) -> Result<T, Vec<FieldProblem>> {
     let tree = match body {
         ObjectBody::Json(text) => match serde_json::from_str(text) {
             Ok(object) => return Ok(object),
-            // Again from the tree, whose errors have no line within the object.
+            // Decode the tree instead: its errors contain no line numbers relative to the object.
             Err(_) => body.tree().map_err(|problem| vec![problem])?,
         },
         ObjectBody::Tree(tree) => match T::deserialize(tree) {
@@ -49,7 +51,7 @@ pub(crate) fn decode<T: DeserializeOwned>(body: &ObjectBody<'_>) -> Result<T, Ve
     decode_tree(tree)
 }
 
-/// Decodes a tree; on the way it loses the fields that do not decode.
+/// Decodes a tree, removing the fields that cannot be decoded until the rest can.
 pub(crate) fn decode_tree<T: DeserializeOwned>(mut tree: Value) -> Result<T, Vec<FieldProblem>> {
     let mut problems = Vec::new();
     loop {
@@ -68,7 +70,7 @@ pub(crate) fn decode_tree<T: DeserializeOwned>(mut tree: Value) -> Result<T, Vec
 }
 
 impl ObjectBody<'_> {
-    /// The object as a tree.
+    /// Returns the object as a tree.
     pub(crate) fn tree(&self) -> Result<Value, FieldProblem> {
         match self {
             Self::Json(text) => serde_json::from_str(text)
@@ -78,7 +80,8 @@ impl ObjectBody<'_> {
     }
 }
 
-/// Takes `.spec.ports[0]: cause` apart. A cause begins with a letter, a path with a dot or a bracket.
+/// Splits `.spec.ports[0]: cause` into the steps of the path and the problem. A cause begins with a
+/// letter, a path with a dot or a bracket.
 fn split_error_path(text: &str) -> (Vec<String>, FieldProblem) {
     let mut steps = Vec::new();
     let mut rest = text;
@@ -97,20 +100,22 @@ fn split_error_path(text: &str) -> (Vec<String>, FieldProblem) {
     (steps, FieldProblem { path, message: rest.trim_start_matches(": ").to_owned() })
 }
 
-/// Takes the field at the path of a problem out of the tree.
+/// Removes the field at the path of a problem from the tree.
 pub(crate) fn remove_field_at(tree: &mut Value, path: &str) {
     let (steps, _) = split_error_path(&format!(".{path}"));
     remove_field(tree, &steps);
 }
 
-/// Takes the field that a path leads to out of the tree. For an element of a list that is the whole list: without the element alone the
-/// others would answer to wrong numbers.
+/// Removes the field at a path from the tree and returns true if it existed. For an element of a
+/// list it removes the whole list: without the element, the indexes of later elements would be
+/// wrong.
 fn remove_field(tree: &mut Value, path: &[String]) -> bool {
     let Some((step, rest)) = path.split_first() else { return false };
     match tree {
         Value::Object(fields) => {
-            let is_deeper = !rest.is_empty() && fields.get_mut(step).is_some_and(|field| remove_field(field, rest));
-            is_deeper || fields.remove(step).is_some()
+            let is_removed_below =
+                !rest.is_empty() && fields.get_mut(step).is_some_and(|field| remove_field(field, rest));
+            is_removed_below || fields.remove(step).is_some()
         }
         Value::Array(elements) => {
             let element = step.parse().ok().and_then(|index: usize| elements.get_mut(index));
@@ -130,7 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_field_that_does_not_decode_is_named() {
+    fn every_invalid_field_is_reported() {
         let object = json!({"metadata": {"name": 1}, "spec": {
             "containers": [{"name": "a"}, {"resources": {"requests": {"cpu": "much", "memory": "1Gi", "x.y/z": []}}}],
             "tolerations": [{}, 3, 4],
@@ -153,13 +158,13 @@ mod tests {
     }
 
     #[test]
-    fn an_object_that_is_none_is_one_problem() {
+    fn a_value_that_is_not_an_object_is_one_problem() {
         let problems = decode::<Pod>(&ObjectBody::Json("[1]")).unwrap_err();
         assert_eq!((problems.len(), problems[0].path.as_str()), (1, ""));
     }
 
     #[test]
-    fn a_nonsensical_object_ends_too() {
+    fn the_number_of_problems_is_limited() {
         let containers: Vec<Value> = (0..100).map(|_| json!({"name": 1})).collect();
         assert_eq!(
             decode::<Pod>(&ObjectBody::Tree(json!({"spec": {"containers": containers}}))).unwrap_err().len(),

@@ -1,5 +1,6 @@
-//! A text becomes objects: the documents of a YAML or JSON stream, with lists opened. Each object knows where it began; a document
-//! that cannot be read is a problem and does not hide the documents after it.
+//! Splits a text into objects: the documents of a YAML or JSON stream, and the items of lists. Each
+//! object has its origin. A document that cannot be read is a problem and does not hide the
+//! documents after it.
 
 mod json;
 mod yaml;
@@ -10,47 +11,44 @@ use serde_json::Value;
 
 use super::source::ObjectOrigin;
 
-/// How deep lists may stand in lists; more is no honest input.
+/// Maximum nesting of lists in lists.
 const LIST_DEPTH_MAX: usize = 8;
-const LISTS_TOO_DEEP_MESSAGE: &str = "lists stand in lists more than 8 deep";
+const LISTS_TOO_DEEP_MESSAGE: &str = "lists are nested more than 8 levels deep";
 
-/// An object that nobody has looked into yet.
+/// An object of which only `apiVersion` and `kind` have been read.
 #[derive(Debug)]
 pub(crate) struct RawObject<'s> {
-    /// Where it stands.
     pub(crate) origin: ObjectOrigin,
-    /// `apiVersion`, empty if there is none.
+    /// `apiVersion`; empty if it is missing.
     pub(crate) api_version: Cow<'s, str>,
-    /// `kind`, empty if there is none.
+    /// `kind`; empty if it is missing.
     pub(crate) kind: Cow<'s, str>,
-    /// The object itself.
     pub(crate) body: ObjectBody<'s>,
 }
 
-/// An object as text or as a tree, whichever its source made cheap.
+/// An object as text or as a tree, whichever is cheaper for its source.
 #[derive(Debug)]
 pub(crate) enum ObjectBody<'s> {
-    /// JSON text: big lists are never turned into a tree.
+    /// JSON text. Large lists are never turned into a tree.
     Json(&'s str),
-    /// What a YAML document said.
+    /// The content of a YAML document.
     Tree(Value),
 }
 
 /// A document that cannot be read.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct UnreadableDocument {
-    /// Where the trouble is.
+    /// Origin of the error; its line is the line of the error.
     pub(crate) origin: ObjectOrigin,
-    /// What it is.
     pub(crate) message: String,
 }
 
-/// What a text holds.
+/// Result of splitting a text.
 #[derive(Debug, Default)]
 pub(crate) struct SplitText<'s> {
-    /// The objects, in order.
+    /// The objects in the order of the text.
     pub(crate) objects: Vec<RawObject<'s>>,
-    /// What is none.
+    /// The documents and items that are not objects.
     pub(crate) unreadable: Vec<UnreadableDocument>,
 }
 
@@ -60,10 +58,10 @@ impl SplitText<'_> {
     }
 }
 
-/// Takes a text apart.
+/// Splits a text into objects. `source` is the index that the origins refer to.
 pub(crate) fn split(source: u32, text: &str) -> SplitText<'_> {
-    // JSON is YAML too; what begins like JSON is read as JSON because that is many times faster. Only a stream of JSON
-    // documents with `---` between them begins alike and is none.
+    // JSON is also YAML. A text that begins like JSON is read as JSON, because that is many times
+    // faster. The exception is a stream of JSON documents separated by `---`.
     if text.trim_start().starts_with('{') {
         let split = json::split(source, text);
         if split.unreadable.is_empty() || !yaml::has_several_documents(text) {
@@ -73,7 +71,8 @@ pub(crate) fn split(source: u32, text: &str) -> SplitText<'_> {
     yaml::split(source, text)
 }
 
-/// A parser's words without the line and column in them: they count from where the parser began, and the true ones are known.
+/// Removes line and column from a parser's message. They are relative to where the parser began,
+/// and the origin has the correct ones.
 fn without_position(cause: &str) -> String {
     let Some((before, position)) = cause.split_once(" at line ") else { return cause.to_owned() };
     let after = position.trim_start_matches(|c: char| c.is_ascii_digit());
@@ -82,7 +81,7 @@ fn without_position(cause: &str) -> String {
     format!("{before}{after}")
 }
 
-/// Whether a kind is a list of others, and of which: `List` of anything, `PodList` of pods.
+/// Returns the kind of a list's items, if `kind` is a list: empty for `List`, `Pod` for `PodList`.
 fn list_item_kind(kind: &str) -> Option<&str> {
     kind.strip_suffix("List")
 }

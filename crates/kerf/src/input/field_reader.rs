@@ -1,5 +1,5 @@
-//! Objects that are read for a few of their fields only: each part is decoded by itself from the object's tree, and what does not decode is
-//! named with its whole path.
+//! Reads a few fields of an object: each field is decoded by itself from the object's tree, and
+//! errors carry the full path of the field.
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -7,30 +7,31 @@ use serde_json::Value;
 use super::decode::{FieldProblem, decode_tree};
 use super::documents::ObjectBody;
 
-/// An object that is being taken apart.
+/// Reader of single fields of an object; collects problems until [`FieldReader::finish`].
 pub(super) struct FieldReader {
     tree: Value,
     problems: Vec<FieldProblem>,
 }
 
 impl FieldReader {
-    /// Begins with an object.
+    /// Parses an object.
     pub(super) fn of(body: &ObjectBody<'_>) -> Result<Self, Vec<FieldProblem>> {
         let tree = body.tree().map_err(|problem| vec![problem])?;
         Ok(Self { tree, problems: Vec::new() })
     }
 
-    /// Changes the part at a JSON pointer, if there is one.
+    /// Applies `change` to the value at a JSON pointer. Returns `None` if there is no such value.
     pub(super) fn change<R>(&mut self, pointer: &str, change: impl FnOnce(&mut Value) -> R) -> Option<R> {
         self.tree.pointer_mut(pointer).map(change)
     }
 
-    /// The part at a path like `spec.template`; its default if there is none.
+    /// Decodes the field at a path such as `spec.template`; returns the default if the field is
+    /// missing or invalid.
     pub(super) fn get<T: DeserializeOwned + Default>(&mut self, path: &str) -> T {
-        let mut at = &self.tree;
+        let mut value = &self.tree;
         for (depth, step) in path.split('.').enumerate() {
-            match at {
-                Value::Object(fields) => at = fields.get(step).unwrap_or(&Value::Null),
+            match value {
+                Value::Object(fields) => value = fields.get(step).unwrap_or(&Value::Null),
                 Value::Null => return T::default(),
                 _ => {
                     let parent = path.split('.').take(depth).collect::<Vec<_>>().join(".");
@@ -39,19 +40,19 @@ impl FieldReader {
                 }
             }
         }
-        if at.is_null() {
+        if value.is_null() {
             return T::default();
         }
-        decode_tree(at.clone()).unwrap_or_else(|problems| {
-            for FieldProblem { path: below, message } in problems {
-                let between = if below.is_empty() || below.starts_with('[') { "" } else { "." };
-                self.add_problem(FieldProblem { path: format!("{path}{between}{below}"), message });
+        decode_tree(value.clone()).unwrap_or_else(|problems| {
+            for FieldProblem { path: subpath, message } in problems {
+                let separator = if subpath.is_empty() || subpath.starts_with('[') { "" } else { "." };
+                self.add_problem(FieldProblem { path: format!("{path}{separator}{subpath}"), message });
             }
             T::default()
         })
     }
 
-    /// A number of things, which cannot be negative.
+    /// Decodes a count, which must not be negative; `None` if the field is missing or invalid.
     pub(super) fn count(&mut self, path: &str) -> Option<u32> {
         let count: Option<i32> = self.get(path);
         let count = count?;
@@ -63,12 +64,12 @@ impl FieldReader {
             .ok()
     }
 
-    /// Ends with what was put together from the parts, if all of them were as they should be.
+    /// Returns `object`, or all problems if any field was invalid.
     pub(super) fn finish<T>(self, object: T) -> Result<T, Vec<FieldProblem>> {
         if self.problems.is_empty() { Ok(object) } else { Err(self.problems) }
     }
 
-    /// Two parts below the same wrong parent name it once.
+    /// Adds a problem once: two fields below the same invalid parent report the same problem.
     fn add_problem(&mut self, problem: FieldProblem) {
         if !self.problems.contains(&problem) {
             self.problems.push(problem);

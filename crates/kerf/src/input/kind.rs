@@ -1,5 +1,5 @@
-//! Which objects Kerf reads (spec 09 section 2.1). The table is the one place that knows them; an object of any other kind or version is
-//! counted and left alone.
+//! The kinds that Kerf reads (spec 09 section 2.1). All of them are in one table. Objects of any
+//! other kind or version are counted and ignored.
 
 /// A kind of object that some decision reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -30,7 +30,7 @@ pub(crate) enum InputKind {
     Namespace,
 }
 
-/// Whether objects of a kind live in namespaces.
+/// Scope of the objects of a kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum KindScope {
     Cluster,
@@ -39,7 +39,7 @@ enum KindScope {
 
 use KindScope::{Cluster, Namespaced};
 
-/// Every kind with its group and version, its name and its scope.
+/// Every kind with its API version, name and scope.
 const KINDS: [(InputKind, &str, &str, KindScope); 24] = [
     (InputKind::NodePool, "karpenter.sh/v1", "NodePool", Cluster),
     (InputKind::NodeClaim, "karpenter.sh/v1", "NodeClaim", Cluster),
@@ -67,20 +67,20 @@ const KINDS: [(InputKind, &str, &str, KindScope); 24] = [
     (InputKind::Namespace, "v1", "Namespace", Cluster),
 ];
 
-/// How many kinds at the head of the table are Kerf's own to define.
+/// Number of kinds at the beginning of the table that are defined by Kerf's CRDs.
 const CUSTOM_KIND_COUNT: usize = 6;
 
-/// The groups that have no kinds but those of Kerf's CRDs.
+/// API groups whose kinds are all defined by Kerf's CRDs.
 const GROUPS_DEFINED_BY_KERF: [&str; 3] = ["karpenter.sh", "karpenter.kwok.sh", "karpenter.k8s.aws"];
 
 impl InputKind {
-    /// The kind that an object says it is.
+    /// Returns the kind with this API version and name, or `None` if Kerf does not read it.
     pub(crate) fn of(api_version: &str, name: &str) -> Option<Self> {
         let known = KINDS.iter().find(|(_, version, known, _)| *known == name && *version == api_version);
         known.map(|(kind, ..)| *kind)
     }
 
-    /// The version that this group serves of a kind, for objects that name another one.
+    /// Returns the API version in which Kerf reads a kind of the same group and name.
     pub(crate) fn served_version(api_version: &str, name: &str) -> Option<&'static str> {
         let group = group(api_version);
         KINDS
@@ -89,12 +89,13 @@ impl InputKind {
             .map(|(_, version, ..)| *version)
     }
 
-    /// Why no API server serves this kind, in kubectl's words, if Kerf's CRDs are to say: they are all there is of Karpenter's groups, and
-    /// of other groups they know only their own kinds (the buffers' group is not Kerf's alone).
+    /// Returns kubectl's message if an API server with Kerf's CRDs does not serve this kind. Kerf's
+    /// CRDs define all kinds of Karpenter's groups. Of other groups they define only some kinds:
+    /// the group of CapacityBuffer also has kinds of others.
     pub(crate) fn unserved_message(api_version: &str, name: &str) -> Option<String> {
         let group = group(api_version);
         let of_group = || KINDS[..CUSTOM_KIND_COUNT].iter().filter(|(_, version, ..)| self::group(version) == group);
-        // A list without items has nothing in it that could be refused.
+        // A list without items contains no object that could be rejected.
         let is_known = |known: &str| name == known || name.strip_suffix("List") == Some(known);
         let next_step = match of_group().find(|(_, _, known, _)| is_known(known)) {
             Some((_, version, known, _)) if name == *known => format!("it is served as {version}"),
@@ -102,30 +103,29 @@ impl InputKind {
             None if GROUPS_DEFINED_BY_KERF.contains(&group) => {
                 let kinds: Vec<String> =
                     of_group().map(|(_, version, known, _)| format!("{version} {known}")).collect();
-                format!("there is {}", kinds.join(", "))
+                format!("Kerf serves {}", kinds.join(", "))
             }
             None => return None,
         };
         Some(format!("no matches for kind \"{name}\" in version \"{api_version}\": {next_step}"))
     }
 
-    /// The kind as it is written.
+    /// Returns the name of the kind, such as `NodePool`.
     pub(crate) fn name(self) -> &'static str {
         self.row().2
     }
 
-    /// Several of the kind, in a sentence.
+    /// Returns the plural of the kind, for messages.
     pub(crate) fn plural(self) -> String {
         let name = self.name();
         if name.ends_with('s') { format!("{name}es") } else { format!("{name}s") }
     }
 
-    /// Group and version as they are written.
+    /// Returns group and version, such as `apps/v1`.
     pub(crate) fn api_version(self) -> &'static str {
         self.row().1
     }
 
-    /// Whether its objects live in namespaces.
     pub(crate) fn is_namespaced(self) -> bool {
         self.row().3 == Namespaced
     }
@@ -152,13 +152,13 @@ mod tests {
     }
 
     #[test]
-    fn several_are_named_as_people_name_them() {
+    fn plurals_follow_english_spelling() {
         let plurals = [InputKind::Pod, InputKind::StorageClass, InputKind::KwokNodeClass].map(InputKind::plural);
         assert_eq!(plurals, ["Pods", "StorageClasses", "KWOKNodeClasses"]);
     }
 
     #[test]
-    fn kinds_are_told_by_group_version_and_name() {
+    fn kinds_are_identified_by_group_version_and_name() {
         assert_eq!(InputKind::of("karpenter.sh/v1", "NodePool"), Some(InputKind::NodePool));
         assert_eq!(InputKind::of("karpenter.sh/v1beta1", "NodePool"), None);
         assert_eq!(InputKind::served_version("karpenter.sh/v1beta1", "NodePool"), Some("karpenter.sh/v1"));
@@ -168,12 +168,12 @@ mod tests {
     }
 
     #[test]
-    fn what_kerfs_crds_do_not_serve_is_told_as_kubectl_tells_it() {
+    fn unserved_kinds_have_the_message_of_kubectl() {
         let why = |version, name| InputKind::unserved_message(version, name);
         assert_eq!(
             why("karpenter.sh/v1", "NodePol").as_deref(),
             Some(
-                "no matches for kind \"NodePol\" in version \"karpenter.sh/v1\": there is karpenter.sh/v1 NodePool, \
+                "no matches for kind \"NodePol\" in version \"karpenter.sh/v1\": Kerf serves karpenter.sh/v1 NodePool, \
                  karpenter.sh/v1 NodeClaim, karpenter.sh/v1alpha1 NodeOverlay"
             )
         );
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn the_custom_kinds_stand_first() {
+    fn the_custom_kinds_come_first() {
         let is_custom = |version: &str| version.contains("karpenter") || version.contains("x-k8s.io");
         for (index, (_, version, ..)) in KINDS.iter().enumerate() {
             assert_eq!(is_custom(version), index < CUSTOM_KIND_COUNT);

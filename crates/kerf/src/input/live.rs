@@ -1,8 +1,9 @@
-//! The live cluster as a source: one list of each kind that decisions read, as if it had come from a file. The only thing this module can do is
-//! list, so that a plan changes nothing is a fact of types and not of care (spec 09 #15).
+//! Reads the live cluster: one list of each kind that decisions read, as if it were a file. This
+//! module can only list objects, so its types guarantee that a plan changes nothing (spec 09 #15).
 //!
-//! Workloads make no pods here: on a live cluster their controllers do, and Kerf's controllers decide on pods alone. Whom they select is asked
-//! only if a decision depends on it.
+//! Workloads create no pods here: on a live cluster their controllers do, and Kerf's controllers
+//! decide on existing pods only. Selectors of Services and workloads are read only if a decision
+//! depends on them.
 
 use std::io::ErrorKind;
 
@@ -15,10 +16,10 @@ use super::source::Source;
 use crate::args::Settings;
 use crate::exit::{CommandFailure, Problem};
 
-/// A kind, with its path.
+/// A kind and the path of its list.
 type ListedKind = (InputKind, &'static str);
 
-/// What is read.
+/// Kinds that are always read.
 const LISTED_KINDS: &[ListedKind; 14] = &[
     (InputKind::NodePool, "/apis/karpenter.sh/v1/nodepools"),
     (InputKind::NodeClaim, "/apis/karpenter.sh/v1/nodeclaims"),
@@ -36,7 +37,7 @@ const LISTED_KINDS: &[ListedKind; 14] = &[
     (InputKind::Namespace, "/api/v1/namespaces"),
 ];
 
-/// What is read besides if selectors are wanted.
+/// Kinds that are read in addition if selectors are needed.
 const SELECTOR_KINDS: &[ListedKind; 4] = &[
     (InputKind::Service, "/api/v1/services"),
     (InputKind::ReplicaSet, "/apis/apps/v1/replicasets"),
@@ -44,27 +45,28 @@ const SELECTOR_KINDS: &[ListedKind; 4] = &[
     (InputKind::ReplicationController, "/api/v1/replicationcontrollers"),
 ];
 
-/// Whether it is asked whom services and workloads select.
+/// Selects whether Services and workloads are read for their selectors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SelectorKinds {
-    /// It is: default spread constraints depend on it.
+    /// Read them: default spread constraints depend on them.
     Read,
-    /// It is not.
+    /// Do not read them.
     Skip,
 }
 
 impl SelectorKinds {
-    /// What the settings of a decision want.
+    /// Returns `Read` if the settings contain default spread constraints.
     pub(crate) fn needed_by(settings: &Settings) -> Self {
         if settings.default_spread.is_empty() { Self::Skip } else { Self::Read }
     }
 }
 
-/// Reads the cluster of the current kubeconfig context, or of the pod that this runs in.
+/// Reads the cluster of the current kubeconfig context, or of the pod in which this process runs.
 pub(super) fn read(selectors: SelectorKinds) -> Result<Vec<Source>, CommandFailure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime =
-        runtime.map_err(|cause| CommandFailure::ExecutionFailed(anyhow::Error::new(cause).context("cannot start")))?;
+    let runtime = runtime.map_err(|cause| {
+        CommandFailure::ExecutionFailed(anyhow::Error::new(cause).context("cannot start the runtime"))
+    })?;
     runtime.block_on(async {
         let Ok(config) = Config::infer().await else {
             return Err(CommandFailure::bad_input(missing_cluster_problem().await));
@@ -76,55 +78,59 @@ pub(super) fn read(selectors: SelectorKinds) -> Result<Vec<Source>, CommandFailu
     })
 }
 
-/// Why the kubeconfig leads to no cluster: nobody has given one, or what is wrong with the one that was given.
+/// Returns the reason why the kubeconfig leads to no cluster: there is no kubeconfig, or it is
+/// invalid.
 async fn missing_cluster_problem() -> Problem {
-    let named = std::env::var("KUBECONFIG").ok().filter(|paths| !paths.is_empty());
+    let kubeconfig_paths = std::env::var("KUBECONFIG").ok().filter(|paths| !paths.is_empty());
     let kubeconfig = Config::from_kubeconfig(&KubeConfigOptions::default()).await;
-    let wrong = match kubeconfig.err() {
-        Some(KubeconfigError::ReadConfig(cause, path)) if named.is_some() || cause.kind() != ErrorKind::NotFound => {
+    let message = match kubeconfig.err() {
+        Some(KubeconfigError::ReadConfig(cause, path))
+            if kubeconfig_paths.is_some() || cause.kind() != ErrorKind::NotFound =>
+        {
             format!("{}: cannot be read: {cause}", path.display())
         }
         None | Some(KubeconfigError::FindPath | KubeconfigError::ReadConfig(..)) => {
             let hint =
                 "kubectl get nodepools,nodeclaims,kwoknodeclasses,nodes,pods,daemonsets -A -o json | kerf plan -f -";
-            return Problem::new("no input: give manifests with -f, or a cluster by KUBECONFIG or ~/.kube/config")
+            return Problem::new("no input: give manifests with -f, or a cluster with KUBECONFIG or ~/.kube/config")
                 .with_hint(hint);
         }
         Some(cause) => {
-            let paths = named.as_deref().unwrap_or("~/.kube/config");
-            // Below the first line a parser shows the text, and that may hold secrets.
+            let paths = kubeconfig_paths.as_deref().unwrap_or("~/.kube/config");
+            // After its first line a parser's message quotes the file, which may contain secrets.
             let cause = cause.to_string();
-            format!("{paths}: leads to no cluster: {}", cause.lines().next().unwrap_or_default())
+            format!("{paths}: cannot be used: {}", cause.lines().next().unwrap_or_default())
         }
     };
-    Problem::new(wrong).with_hint("mend it, name another by KUBECONFIG, or give manifests with -f")
+    Problem::new(message).with_hint("fix the file, set KUBECONFIG to another file, or give manifests with -f")
 }
 
-/// Reads the cluster that a client speaks to.
+/// Reads the cluster of a client.
 pub(super) async fn read_with_client(client: Client, selectors: SelectorKinds) -> Result<Vec<Source>, CommandFailure> {
-    let selecting = if selectors == SelectorKinds::Read { SELECTOR_KINDS.as_slice() } else { &[] };
-    ListOnlyClient(client).list_all(LISTED_KINDS.iter().chain(selecting)).await
+    let selector_kinds = if selectors == SelectorKinds::Read { SELECTOR_KINDS.as_slice() } else { &[] };
+    ListOnlyClient(client).list_all(LISTED_KINDS.iter().chain(selector_kinds)).await
 }
 
-/// A client that can list and nothing else.
+/// A client that can only list.
 struct ListOnlyClient(Client);
 
 impl ListOnlyClient {
-    /// Every kind. All that may not be read is reported, not the first.
-    async fn list_all(&self, listed: impl Iterator<Item = &'static ListedKind>) -> Result<Vec<Source>, CommandFailure> {
+    /// Lists every kind. The error names all kinds that may not be read, not only the first.
+    async fn list_all(&self, kinds: impl Iterator<Item = &'static ListedKind>) -> Result<Vec<Source>, CommandFailure> {
         let mut sources = Vec::new();
         let mut problems = Vec::new();
-        for &(kind, path) in listed {
+        for &(kind, path) in kinds {
             let name = format!("the cluster's {}", kind.plural());
             match self.list(path).await {
                 Ok(text) => sources.push(Source { name, text }),
-                // A cluster has the node classes of its own provider, and may have no volumes API.
+                // A cluster has only the node classes of its own provider, and may have no storage
+                // API.
                 Err(kube::Error::Api(status)) if status.code == 404 && is_optional_kind(kind) => {}
                 Err(kube::Error::Api(status)) if status.code == 403 => {
                     problems.push(Problem::new(format!("not allowed to list {}: {}", kind.plural(), status.message)));
                 }
                 Err(kube::Error::Api(status)) if status.code == 404 => problems.push(
-                    Problem::new(format!("the cluster does not know the kind {}", kind.name()))
+                    Problem::new(format!("the cluster does not serve the kind {}", kind.name()))
                         .with_hint("kerf crds | kubectl apply --server-side -f -"),
                 ),
                 Err(cause) => {

@@ -1,5 +1,5 @@
-//! The way from places to objects, in one function. Everything that is wrong anywhere is collected on the way; what does not stop anything
-//! (kinds that nobody reads, fields that nobody knows) becomes a warning.
+//! Loads objects from paths or from a live cluster. All problems of all objects are collected. What
+//! does not prevent a plan (unknown kinds, unknown fields) becomes a warning.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -26,54 +26,54 @@ use super::workloads::{self, Workloads};
 use crate::args::InputPath;
 use crate::exit::{CommandFailure, Problem};
 
-/// The namespace of objects that do not name one.
+/// Namespace of objects that do not name one.
 const DEFAULT_NAMESPACE: &str = "default";
 
-/// Fewer objects than this are not worth a second thread.
+/// Minimum number of objects per thread; fewer are decoded on one thread.
 const PARALLEL_MIN_OBJECTS: usize = 512;
 
-/// What was read, and what a person should know about it.
+/// The objects of the input, with counts and warnings.
 #[derive(Debug)]
 pub(crate) struct Loaded {
-    /// The objects.
     pub(crate) objects: Objects,
-    /// How many of each kind were read; pods that workloads lack are not among them.
+    /// Number of objects of each kind in the input; without the pods that were created for
+    /// workloads.
     pub(crate) counts: BTreeMap<InputKind, usize>,
-    /// What does not stop anything.
+    /// Messages that do not prevent a plan.
     pub(crate) warnings: Vec<String>,
 }
 
-/// Reads all places.
+/// Loads all paths. The error lists every problem of every file, and the warnings.
 pub(crate) fn load(
-    places: &[InputPath],
-    scrutiny: ValidationScope,
+    paths: &[InputPath],
+    validation_scope: ValidationScope,
     threads: NonZeroUsize,
 ) -> Result<Loaded, CommandFailure> {
-    let (sources, unreadable) = source::read(places);
-    let (loaded, problems) = load_sources(&sources, scrutiny, threads, WorkloadControllers::Absent);
+    let (sources, unreadable) = source::read(paths);
+    let (loaded, problems) = load_sources(&sources, validation_scope, threads, WorkloadControllers::Absent);
     let loaded = fail_on_problems(loaded, unreadable.into_iter().chain(problems).collect())?;
     if loaded.counts.is_empty() && loaded.warnings.is_empty() {
-        let names: Vec<String> = places.iter().map(ToString::to_string).collect();
+        let names: Vec<String> = paths.iter().map(ToString::to_string).collect();
         if names.is_empty() {
             let problem = Problem::new("no input: give manifests with -f");
             return Err(CommandFailure::bad_input(problem.with_hint("-f takes files and folders; `-f -` reads stdin")));
         }
         return Err(CommandFailure::bad_input(
-            Problem::new(format!("no object was found in {}", names.join(", ")))
+            Problem::new(format!("no object found in {}", names.join(", ")))
                 .with_hint("folders are searched for *.yaml, *.yml and *.json; `-f -` reads stdin"),
         ));
     }
     Ok(loaded)
 }
 
-/// Reads the cluster that the kubeconfig names, and writes nothing to it.
+/// Loads the cluster of the kubeconfig; writes nothing to it.
 pub(crate) fn load_live(selectors: SelectorKinds, threads: NonZeroUsize) -> Result<Loaded, CommandFailure> {
     let (loaded, problems) =
         load_sources(&live::read(selectors)?, ValidationScope::SuspiciousOnly, threads, WorkloadControllers::Present);
     fail_on_problems(loaded, problems)
 }
 
-/// The same by a client, for whoever has a cluster of their own.
+/// Loads the cluster of a client; writes nothing to it.
 pub(crate) async fn load_with_client(client: kube::Client, selectors: SelectorKinds) -> Result<Loaded, CommandFailure> {
     let sources = live::read_with_client(client, selectors).await?;
     let (loaded, problems) =
@@ -81,7 +81,8 @@ pub(crate) async fn load_with_client(client: kube::Client, selectors: SelectorKi
     fail_on_problems(loaded, problems)
 }
 
-/// What was read if nothing is wrong with it. If something is, warnings are told with it: a person wants to mend a manifest once.
+/// Returns `loaded` if there are no problems. Otherwise the error also contains the warnings, so
+/// that a user can fix a manifest in one pass.
 fn fail_on_problems(loaded: Loaded, mut problems: Vec<Problem>) -> Result<Loaded, CommandFailure> {
     if problems.is_empty() {
         return Ok(loaded);
@@ -90,25 +91,25 @@ fn fail_on_problems(loaded: Loaded, mut problems: Vec<Problem>) -> Result<Loaded
     Err(CommandFailure::BadInput(problems))
 }
 
-/// Whether workload controllers are there to make the pods that workloads lack.
+/// States whether workload controllers create the missing pods of workloads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum WorkloadControllers {
-    /// They are: the pods are those that there are.
+    /// They do: the pods of the input are complete.
     Present,
-    /// They are not: it is told what they would have made.
+    /// They do not: the missing pods are added to the input.
     Absent,
 }
 
 fn load_sources(
     sources: &[Source],
-    scrutiny: ValidationScope,
+    validation_scope: ValidationScope,
     threads: NonZeroUsize,
-    workers: WorkloadControllers,
+    workload_controllers: WorkloadControllers,
 ) -> (Loaded, Vec<Problem>) {
     let names = SourceNames::of(sources);
     let mut loader = Loader {
         names: &names,
-        validation_scope: scrutiny,
+        validation_scope,
         threads,
         raw_objects: BTreeMap::new(),
         ignored: BTreeMap::new(),
@@ -119,11 +120,11 @@ fn load_sources(
     };
     for (source, index) in sources.iter().zip(0..) {
         let split = documents::split(index, &source.text);
-        for trouble in split.unreadable {
-            loader.add_problem(trouble.origin, &trouble.message);
+        for document in split.unreadable {
+            loader.add_problem(document.origin, &document.message);
         }
-        for found in split.objects {
-            loader.add_by_kind(found);
+        for object in split.objects {
+            loader.add_by_kind(object);
         }
     }
     if loader.uses_only_kwok() {
@@ -133,7 +134,7 @@ fn load_sources(
         loader.read_with(InputKind::PriorityClass, &read_priority_class),
         loader.read_with(InputKind::RuntimeClass, &read_runtime_class),
     );
-    // No decision reads these yet; they are checked all the same.
+    // No decision reads these kinds yet, but their objects are validated.
     drop(loader.admit::<NodeOverlay>(InputKind::NodeOverlay));
     drop(loader.admit::<CapacityBuffer>(InputKind::CapacityBuffer));
     drop(loader.read::<VolumeAttachment>(InputKind::VolumeAttachment));
@@ -154,7 +155,7 @@ fn load_sources(
         services: loader.read(InputKind::Service),
         replica_owners: Vec::new(),
     };
-    match workers {
+    match workload_controllers {
         WorkloadControllers::Present => {
             let kinds = [InputKind::ReplicaSet, InputKind::StatefulSet, InputKind::ReplicationController];
             objects.replica_owners = kinds.into_iter().flat_map(|kind| loader.replica_owners(kind)).collect();
@@ -181,35 +182,35 @@ struct Loader<'n, 's> {
     names: &'n SourceNames,
     validation_scope: ValidationScope,
     threads: NonZeroUsize,
-    /// What is still to be read.
+    /// Objects that are not decoded yet.
     raw_objects: BTreeMap<InputKind, Vec<RawObject<'s>>>,
-    /// Kinds that nobody reads, with how many there were of each.
+    /// Number of objects of each kind that Kerf does not read.
     ignored: BTreeMap<String, usize>,
-    /// Each with its place, by which they are sorted in the end.
+    /// Problems with the origin by which they are sorted at the end.
     problems: Vec<(ObjectOrigin, String)>,
     warnings: Vec<(ObjectOrigin, String)>,
     counts: BTreeMap<InputKind, usize>,
-    /// Whose labels objects must not use that name no node class, as overlays do.
+    /// CRD variant for objects that refer to no node class, such as NodeOverlays.
     crd_variant: CrdVariant,
 }
 
 impl<'s> Loader<'_, 's> {
-    /// Puts an object with those of its kind.
-    fn add_by_kind(&mut self, found: RawObject<'s>) {
-        match InputKind::of(&found.api_version, &found.kind) {
-            Some(kind) => self.raw_objects.entry(kind).or_default().push(found),
-            None if found.kind.is_empty() || found.api_version.is_empty() => {
-                let missing = if found.kind.is_empty() { "kind" } else { "apiVersion" };
-                let message = format!("{missing}: Required value: every object names its apiVersion and kind");
-                self.add_problem(found.origin, &message);
+    /// Adds an object to those of its kind, or counts it as ignored.
+    fn add_by_kind(&mut self, object: RawObject<'s>) {
+        match InputKind::of(&object.api_version, &object.kind) {
+            Some(kind) => self.raw_objects.entry(kind).or_default().push(object),
+            None if object.kind.is_empty() || object.api_version.is_empty() => {
+                let missing = if object.kind.is_empty() { "kind" } else { "apiVersion" };
+                let message = format!("{missing}: Required value: every object must have apiVersion and kind");
+                self.add_problem(object.origin, &message);
             }
-            None if let Some(why) = InputKind::unserved_message(&found.api_version, &found.kind) => {
-                let name = name_of_body(&found.body).map_or(String::new(), |name| format!(" `{name}`"));
-                let message = format!("{}{name}: {why}", found.kind);
-                self.add_problem(found.origin, &message);
+            None if let Some(why) = InputKind::unserved_message(&object.api_version, &object.kind) => {
+                let name = name_of_body(&object.body).map_or(String::new(), |name| format!(" `{name}`"));
+                let message = format!("{}{name}: {why}", object.kind);
+                self.add_problem(object.origin, &message);
             }
             None => {
-                let (version, kind) = (&found.api_version, &found.kind);
+                let (version, kind) = (&object.api_version, &object.kind);
                 let served =
                     InputKind::served_version(version, kind).map_or(String::new(), |served| format!(" (not {served})"));
                 *self.ignored.entry(format!("{version} {kind}{served}")).or_default() += 1;
@@ -217,7 +218,8 @@ impl<'s> Loader<'_, 's> {
         }
     }
 
-    /// Whether the input is for the simulated provider: it has pools or node classes, and all of them are.
+    /// Returns true if the input has pools or node classes and all of them are of the simulated
+    /// provider.
     fn uses_only_kwok(&self) -> bool {
         let of_kind = |kind| self.raw_objects.get(&kind).map_or(&[][..], Vec::as_slice);
         let (pools, classes) = (of_kind(InputKind::NodePool), of_kind(InputKind::KwokNodeClass));
@@ -226,12 +228,11 @@ impl<'s> Loader<'_, 's> {
             && pools.iter().all(|pool| pool.body.tree().is_ok_and(|tree| node_class_group(&tree) == Some(KWOK_GROUP)))
     }
 
-    /// Reads all objects of a kind that is decoded and no more.
+    /// Decodes all objects of a built-in kind.
     fn read<T: NamedObject + DeserializeOwned + Send>(&mut self, kind: InputKind) -> Vec<WithOrigin<T>> {
         self.read_with(kind, &|body| Ok(ReadObject::of(decode(body)?)))
     }
 
-    /// Reads all workloads.
     fn workloads(&mut self, defaults: &PodDefaults) -> Workloads {
         let mut read = |kind| self.read_with(kind, &|body| workloads::read(kind, body, defaults));
         Workloads {
@@ -243,20 +244,20 @@ impl<'s> Loader<'_, 's> {
         }
     }
 
-    /// Reads whom the workloads of a kind select, and no more of them.
+    /// Reads only the selectors of the workloads of a kind.
     fn replica_owners(&mut self, kind: InputKind) -> Vec<WithOrigin<ReplicaOwner>> {
         let of_kind = |owner| ReadObject::of(ReplicaOwner { kind: Str::new_static(kind.name()), ..owner });
         self.read_with(kind, &|body| Ok(of_kind(decode(body)?)))
     }
 
-    /// Reads all objects of a kind that passes admission.
+    /// Admits and decodes all objects of a kind of Kerf's CRDs.
     fn admit<K: NamedObject + CustomKind + DeserializeOwned + Send>(&mut self, kind: InputKind) -> Vec<WithOrigin<K>> {
         if !self.raw_objects.contains_key(&kind) {
             return Vec::new();
         }
         let admission = KindAdmission::of::<K>();
-        let flavour = self.crd_variant;
-        self.read_with(kind, &|body| admission.admit::<K>(body, flavour))
+        let crd_variant = self.crd_variant;
+        self.read_with(kind, &|body| admission.admit::<K>(body, crd_variant))
     }
 
     fn read_with<T: NamedObject + Send>(
@@ -264,54 +265,61 @@ impl<'s> Loader<'_, 's> {
         kind: InputKind,
         read: &(dyn Fn(&ObjectBody<'_>) -> ReadResult<T> + Sync),
     ) -> Vec<WithOrigin<T>> {
-        let Some(found) = self.raw_objects.remove(&kind) else { return Vec::new() };
-        self.counts.insert(kind, found.len());
+        let Some(raw_objects) = self.raw_objects.remove(&kind) else { return Vec::new() };
+        self.counts.insert(kind, raw_objects.len());
         let DecodedObjects { mut objects, problems, warnings } =
-            decode_all(&found, self.threads, &|body| self.validation_scope.validate(kind, body, read(body)));
+            decode_all(&raw_objects, self.threads, &|body| self.validation_scope.validate(kind, body, read(body)));
         for (origin, problem) in &problems {
-            let text = self.message_with_origin(kind, raw_object_at(&found, *origin), problem);
+            let text = self.message_with_origin(kind, raw_object_at(&raw_objects, *origin), problem);
             self.problems.push((*origin, text));
         }
         for (origin, warning) in &warnings {
-            let text = self.message_with_origin(kind, raw_object_at(&found, *origin), warning);
+            let text = self.message_with_origin(kind, raw_object_at(&raw_objects, *origin), warning);
             self.warnings.push((*origin, text));
         }
-        objects.retain_mut(|given| {
-            let (namespace, name) = given.object.identity();
+        objects.retain_mut(|entry| {
+            let (namespace, name) = entry.object.identity();
             if name.is_empty() {
                 let problem = FieldProblem::required("metadata.name", "name is required");
-                let text = self.message_with_origin(kind, raw_object_at(&found, given.origin), &problem);
-                self.problems.push((given.origin, text));
+                let text = self.message_with_origin(kind, raw_object_at(&raw_objects, entry.origin), &problem);
+                self.problems.push((entry.origin, text));
                 return false;
             }
             if kind.is_namespaced() && namespace.is_empty() {
-                given.object.set_namespace(DEFAULT_NAMESPACE);
+                entry.object.set_namespace(DEFAULT_NAMESPACE);
             } else if !kind.is_namespaced() && !namespace.is_empty() {
-                given.object.set_namespace("");
+                entry.object.set_namespace("");
             }
             true
         });
-        self.remove_duplicates(kind, &mut objects, &found);
+        self.remove_duplicates(kind, &mut objects, &raw_objects);
         objects
     }
 
-    /// Sorts by name; of objects that say the same once more the first stays, and those that say something else are problems.
+    /// Sorts objects by name. Of identical duplicates the first stays; a duplicate with other
+    /// content is a problem.
     fn remove_duplicates<T: NamedObject>(
         &mut self,
         kind: InputKind,
         objects: &mut Vec<WithOrigin<T>>,
-        found: &[RawObject<'_>],
+        raw_objects: &[RawObject<'_>],
     ) {
         objects.sort_unstable_by(|a, b| (a.object.identity(), a.origin).cmp(&(b.object.identity(), b.origin)));
-        objects.dedup_by(|again, first| {
-            let is_same_object = again.object.identity() == first.object.identity();
+        objects.dedup_by(|duplicate, first| {
+            let is_same_object = duplicate.object.identity() == first.object.identity();
             if is_same_object
-                && !is_same_content(&raw_object_at(found, again.origin).body, &raw_object_at(found, first.origin).body)
+                && !is_same_content(
+                    &raw_object_at(raw_objects, duplicate.origin).body,
+                    &raw_object_at(raw_objects, first.origin).body,
+                )
             {
-                let name = full_name(&again.object);
-                let there = self.names.display_origin(first.origin);
-                let message = format!("{} `{name}` differs from the one of the same name at {there}", kind.name());
-                self.add_problem(again.origin, &message);
+                let name = full_name(&duplicate.object);
+                let first_origin = self.names.display_origin(first.origin);
+                let message = format!(
+                    "{} `{name}` is defined twice with different content, first at {first_origin}",
+                    kind.name()
+                );
+                self.add_problem(duplicate.origin, &message);
             }
             is_same_object
         });
@@ -321,14 +329,14 @@ impl<'s> Loader<'_, 's> {
         self.problems.push((origin, format!("{}: {message}", self.names.display_origin(origin))));
     }
 
-    /// A remark on an object, with its place and name in front.
-    fn message_with_origin(&self, kind: InputKind, found: &RawObject<'_>, remark: &dyn fmt::Display) -> String {
+    /// Returns a remark on an object, prefixed with its origin, kind and name.
+    fn message_with_origin(&self, kind: InputKind, raw_object: &RawObject<'_>, remark: &dyn fmt::Display) -> String {
         let kind = kind.name();
-        let object = name_of_body(&found.body).map_or_else(|| kind.to_owned(), |name| format!("{kind} `{name}`"));
-        format!("{}: {object}: {remark}", self.names.display_origin(found.origin))
+        let object = name_of_body(&raw_object.body).map_or_else(|| kind.to_owned(), |name| format!("{kind} `{name}`"));
+        format!("{}: {object}: {remark}", self.names.display_origin(raw_object.origin))
     }
 
-    /// One line on all that nobody reads.
+    /// Returns one line on all ignored objects, or `None` if there are none.
     fn ignored_kinds_warning(&self) -> Option<String> {
         let total: usize = self.ignored.values().sum();
         let kinds: Vec<String> = self.ignored.iter().map(|(kind, count)| format!("{count} {kind}")).collect();
@@ -337,25 +345,25 @@ impl<'s> Loader<'_, 's> {
     }
 }
 
-/// What became of a number of objects.
+/// Result of decoding a number of objects.
 struct DecodedObjects<T> {
     objects: Vec<WithOrigin<T>>,
     problems: Vec<(ObjectOrigin, FieldProblem)>,
     warnings: Vec<(ObjectOrigin, String)>,
 }
 
-/// Reads all objects, in order, on as many threads as are worth it.
+/// Decodes all objects in order, on several threads if there are enough objects.
 fn decode_all<T: Send>(
-    found: &[RawObject<'_>],
+    raw_objects: &[RawObject<'_>],
     threads: NonZeroUsize,
     read: &(dyn Fn(&ObjectBody<'_>) -> ReadResult<T> + Sync),
 ) -> DecodedObjects<T> {
-    let threads = threads.get().min(found.len() / PARALLEL_MIN_OBJECTS).max(1);
+    let threads = threads.get().min(raw_objects.len() / PARALLEL_MIN_OBJECTS).max(1);
     if threads == 1 {
-        return decode_chunk(found, read);
+        return decode_chunk(raw_objects, read);
     }
     let parts: Vec<DecodedObjects<T>> = std::thread::scope(|scope| {
-        let parts = found.chunks(found.len().div_ceil(threads));
+        let parts = raw_objects.chunks(raw_objects.len().div_ceil(threads));
         let workers: Vec<_> = parts.map(|part| scope.spawn(move || decode_chunk(part, read))).collect();
         let results =
             workers.into_iter().map(|worker| worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
@@ -371,10 +379,13 @@ fn decode_all<T: Send>(
     })
 }
 
-fn decode_chunk<T>(found: &[RawObject<'_>], read: &dyn Fn(&ObjectBody<'_>) -> ReadResult<T>) -> DecodedObjects<T> {
+fn decode_chunk<T>(
+    raw_objects: &[RawObject<'_>],
+    read: &dyn Fn(&ObjectBody<'_>) -> ReadResult<T>,
+) -> DecodedObjects<T> {
     let mut decoded =
-        DecodedObjects { objects: Vec::with_capacity(found.len()), problems: Vec::new(), warnings: Vec::new() };
-    for RawObject { origin, body, .. } in found {
+        DecodedObjects { objects: Vec::with_capacity(raw_objects.len()), problems: Vec::new(), warnings: Vec::new() };
+    for RawObject { origin, body, .. } in raw_objects {
         match read(body) {
             Ok(ReadObject { object, warnings }) => {
                 decoded.objects.push(WithOrigin { origin: *origin, object });
@@ -389,13 +400,14 @@ fn decode_chunk<T>(found: &[RawObject<'_>], read: &dyn Fn(&ObjectBody<'_>) -> Re
     decoded
 }
 
-/// What was found at a place; objects are found in the order of their places.
-fn raw_object_at<'f, 's>(found: &'f [RawObject<'s>], origin: ObjectOrigin) -> &'f RawObject<'s> {
-    let index = found.binary_search_by(|found| found.origin.cmp(&origin));
-    &found[index.expect("an object's origin is that of what was found there")]
+/// Returns the raw object at an origin; the slice is sorted by origin.
+fn raw_object_at<'f, 's>(raw_objects: &'f [RawObject<'s>], origin: ObjectOrigin) -> &'f RawObject<'s> {
+    let index = raw_objects.binary_search_by(|raw_objects| raw_objects.origin.cmp(&origin));
+    &raw_objects[index.expect("the origin of a decoded object is the origin of its raw object")]
 }
 
-/// Whether two objects say the same, however they are written. What a list has said for its items does not count.
+/// Returns true if two objects have equal content, in any notation. `apiVersion` and `kind` are
+/// ignored, because items of a list may omit them.
 fn is_same_content(a: &ObjectBody<'_>, b: &ObjectBody<'_>) -> bool {
     if let (ObjectBody::Json(a), ObjectBody::Json(b)) = (a, b)
         && a == b
@@ -413,7 +425,7 @@ fn is_same_content(a: &ObjectBody<'_>, b: &ObjectBody<'_>) -> bool {
     tree(a).zip(tree(b)).is_some_and(|(a, b)| a == b)
 }
 
-/// The name of an object that may not decode as a whole.
+/// Returns `namespace/name` of an object that may not decode as a whole; `None` if it has no name.
 fn name_of_body(body: &ObjectBody<'_>) -> Option<String> {
     let tree = body.tree().ok()?;
     let text = |name: &str| tree["metadata"][name].as_str().filter(|text| !text.is_empty());
@@ -421,7 +433,7 @@ fn name_of_body(body: &ObjectBody<'_>) -> Option<String> {
     Some(text("namespace").map_or_else(|| name.to_owned(), |namespace| format!("{namespace}/{name}")))
 }
 
-/// The objects of one text, for tests of what comes after.
+/// Loads the objects of one text, for the tests of other modules.
 #[cfg(test)]
 pub(super) fn load_text(text: &str, threads: NonZeroUsize) -> Result<Objects, Vec<Problem>> {
     let sources = [Source { name: "text".to_owned(), text: text.to_owned() }];

@@ -1,4 +1,4 @@
-//! What was read, by kind, and how an object of each kind is read.
+//! The loaded objects by kind, and the result types of reading one object.
 
 use k8s_openapi::Metadata;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1 as meta;
@@ -20,16 +20,14 @@ use super::source::ObjectOrigin;
 use super::validation;
 use super::workloads::{CreatedObjects, Workload};
 
-/// An object and where it came from.
+/// An object and its origin.
 #[derive(Debug, Clone)]
 pub(crate) struct WithOrigin<T> {
-    /// Where it stands.
     pub(crate) origin: ObjectOrigin,
-    /// What it says.
     pub(crate) object: T,
 }
 
-/// Everything that was read. Each list is sorted by namespace and name and names nothing twice.
+/// All loaded objects. Each list is sorted by namespace and name and has no duplicates.
 #[derive(Debug, Default)]
 pub(crate) struct Objects {
     pub(crate) node_pools: Vec<WithOrigin<NodePool>>,
@@ -46,12 +44,12 @@ pub(crate) struct Objects {
     pub(crate) disruption_budgets: Vec<WithOrigin<PodDisruptionBudget>>,
     pub(crate) namespaces: Vec<WithOrigin<Namespace>>,
     pub(crate) services: Vec<WithOrigin<Service>>,
-    /// Of all kinds, one kind after the other.
+    /// All kinds of replica owners, one kind after another; sorted within a kind.
     pub(crate) replica_owners: Vec<WithOrigin<ReplicaOwner>>,
 }
 
 impl Objects {
-    /// Puts what workload controllers would have created with what was read.
+    /// Adds the objects that workload controllers would have created.
     pub(super) fn add_created(&mut self, created: CreatedObjects) {
         self.pods.extend(created.pods);
         self.volume_claims.extend(created.volume_claims);
@@ -64,7 +62,7 @@ fn sort<T: NamedObject>(list: &mut [WithOrigin<T>]) {
     list.sort_by(|a, b| a.object.identity().cmp(&b.object.identity()));
 }
 
-/// An object that was read, and what a person should know about it.
+/// An object with its warnings.
 #[derive(Debug)]
 pub(super) struct ReadObject<T> {
     pub(super) object: T,
@@ -72,13 +70,13 @@ pub(super) struct ReadObject<T> {
 }
 
 impl<T> ReadObject<T> {
-    /// An object of which there is nothing to be said.
+    /// Returns an object without warnings.
     pub(super) fn of(object: T) -> Self {
         Self { object, warnings: Vec::new() }
     }
 }
 
-/// Everything that keeps an object from being one, and what a person should know besides.
+/// The problems for which an object is rejected, with its warnings.
 #[derive(Debug)]
 pub(super) struct RejectedObject {
     pub(super) problems: Vec<FieldProblem>,
@@ -91,24 +89,26 @@ impl From<Vec<FieldProblem>> for RejectedObject {
     }
 }
 
-/// How objects of a type are read.
+/// Result of reading one object.
 pub(super) type ReadResult<T> = Result<ReadObject<T>, RejectedObject>;
 
-/// A type whose objects have names.
+/// An object with namespace and name.
 pub(super) trait NamedObject {
-    /// Namespace and name: what no two objects of a kind share.
+    /// Returns namespace and name, which are unique within a kind. The namespace is empty for
+    /// cluster-scoped objects.
     fn identity(&self) -> (&str, &str);
 
-    /// Puts the object into a namespace.
+    /// Sets the namespace; empty removes it.
     fn set_namespace(&mut self, namespace: &'static str);
 
-    /// Whether what decisions read of it makes one doubt that an API server would take it.
+    /// Returns true if a field that decisions read has a value that an API server would probably
+    /// reject.
     fn is_suspicious(&self) -> bool {
         false
     }
 }
 
-/// `namespace/name`, or the name alone.
+/// Returns `namespace/name`, or only the name of a cluster-scoped object.
 pub(super) fn full_name(object: &impl NamedObject) -> String {
     match object.identity() {
         ("", name) => name.to_owned(),
@@ -175,7 +175,7 @@ macro_rules! impl_named_for_classes {
                 ("", &self.name)
             }
 
-            /// Classes live in no namespace.
+            /// Classes are cluster-scoped.
             fn set_namespace(&mut self, _: &'static str) {}
         })+
     };

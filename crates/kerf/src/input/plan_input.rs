@@ -1,5 +1,6 @@
-//! From objects to what the engine decides on. Nothing is decided here: pools and claims are translated by `kerf-state`, as for the
-//! controllers, and only what files leave open is filled in (namespaces that no file has, pools whose class no file has).
+//! Converts objects into the engine's input. Nothing is decided here: `kerf-state` translates pools
+//! and claims, as for the controllers. This module only adds what files omit: namespaces, and the
+//! state of node classes that no file contains.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -16,42 +17,41 @@ use kerf_state::NodeClassState;
 
 use super::objects::{Objects, WithOrigin};
 
-/// The label that every namespace has.
+/// Label that the API server sets on every namespace.
 const NAMESPACE_NAME: &str = "kubernetes.io/metadata.name";
 
-/// The most names in one warning.
+/// Maximum number of names in one warning.
 const WARNING_NAMES_MAX: usize = 5;
 
-/// A cluster as the engine takes it, and what a person should know about it.
+/// The engine's input for one plan, with price and warnings.
 #[derive(Debug)]
 pub(crate) struct PlanInput {
-    /// The engine's input.
     pub(crate) input: Input,
-    /// What the managed nodes cost an hour.
+    /// Price per hour of all managed nodes of the input.
     pub(crate) current_price: Price,
-    /// What does not stop anything.
+    /// Messages that do not prevent a plan.
     pub(crate) warnings: Vec<String>,
 }
 
 impl PlanInput {
-    /// Puts objects and instance types together, as of an instant.
+    /// Combines objects and instance types into the input for a decision at time `at`.
     pub(crate) fn new(objects: Objects, catalogue: Catalogue, at: Timestamp) -> Self {
         let mut warnings = Vec::new();
         let (current_price, unpriced) = price_of_node_claims(&objects, &catalogue.types);
         if !unpriced.is_empty() {
             warnings.push(format!(
-                "no instance type and offering is known for {}: their price is not counted",
+                "the cost does not include {}: no matching instance type and offering in the catalogue",
                 count_with_names(&unpriced, "managed node")
             ));
         }
         let pools: Vec<PoolInput> = objects.node_pools.iter().map(|pool| engine_pool(&pool.object, &objects)).collect();
         warnings.extend(pools.iter().filter_map(unused_pool_warning));
 
-        let (pods, homeless) = split_pods_by_known_node(objects.pods, &objects.nodes);
-        if !homeless.is_empty() {
+        let (pods, pods_on_unknown_nodes) = split_pods_by_known_node(objects.pods, &objects.nodes);
+        if !pods_on_unknown_nodes.is_empty() {
             warnings.push(format!(
-                "not counted, because the nodes that they are bound to are not in the input: {}",
-                count_with_names(&homeless, "pod")
+                "ignored, because their nodes are not in the input: {}",
+                count_with_names(&pods_on_unknown_nodes, "pod")
             ));
         }
         let namespaces = complete_namespaces(objects.namespaces, &pods);
@@ -84,23 +84,23 @@ impl PlanInput {
 }
 
 fn without_origins<T>(list: Vec<WithOrigin<T>>) -> Vec<T> {
-    list.into_iter().map(|given| given.object).collect()
+    list.into_iter().map(|entry| entry.object).collect()
 }
 
-/// The pool, with the state of the class that it names. All pools launch from the one catalogue.
+/// Converts a NodePool, with the state of its node class. All pools use the one catalogue.
 fn engine_pool(pool: &NodePool, objects: &Objects) -> PoolInput {
-    let class = &pool.spec.template.spec.node_class_ref;
-    let kwok = objects.kwok_node_classes.iter().map(|given| {
-        let conditions = given.object.status.as_ref().map_or(&[][..], |status| &status.conditions);
-        ("KWOKNodeClass", given.object.metadata(), conditions)
+    let node_class = &pool.spec.template.spec.node_class_ref;
+    let kwok = objects.kwok_node_classes.iter().map(|node_class| {
+        let conditions = node_class.object.status.as_ref().map_or(&[][..], |status| &status.conditions);
+        ("KWOKNodeClass", node_class.object.metadata(), conditions)
     });
-    let ec2 = objects.ec2_node_classes.iter().map(|given| {
-        let conditions = given.object.status.as_ref().map_or(&[][..], |status| &status.conditions);
-        ("EC2NodeClass", given.object.metadata(), conditions)
+    let ec2 = objects.ec2_node_classes.iter().map(|node_class| {
+        let conditions = node_class.object.status.as_ref().map_or(&[][..], |status| &status.conditions);
+        ("EC2NodeClass", node_class.object.metadata(), conditions)
     });
     let state = kwok
         .chain(ec2)
-        .find(|(kind, metadata, _)| *kind == class.kind && metadata.name.as_ref() == Some(&class.name))
+        .find(|(kind, metadata, _)| *kind == node_class.kind && metadata.name.as_ref() == Some(&node_class.name))
         .map_or(NodeClassState::Missing, |(_, metadata, conditions)| {
             kerf_state::node_class_state(metadata.deletion_timestamp.as_ref(), conditions)
         });
@@ -113,52 +113,53 @@ fn unused_pool_warning(pool: &PoolInput) -> Option<String> {
         PoolAvailability::NotReady(why) => Some(format!("NodePool `{}` is not used: {why}", pool.name)),
         PoolAvailability::Deleting => Some(format!("NodePool `{}` is not used: it is being deleted", pool.name)),
         PoolAvailability::Static => {
-            Some(format!("NodePool `{}` is static: it takes no pods beyond its replicas", pool.name))
+            Some(format!("NodePool `{}` is static: Kerf launches no nodes of it for pending pods", pool.name))
         }
     }
 }
 
-/// Pods that are pending or whose node is known; and the names of the others (spec 09 #8).
+/// Returns the pods that are pending or whose node is in the input, and the names of the others
+/// (spec 09 #8).
 fn split_pods_by_known_node(pods: Vec<WithOrigin<Pod>>, nodes: &[WithOrigin<Node>]) -> (Vec<Pod>, Vec<String>) {
-    let known: BTreeSet<&str> = nodes.iter().map(|node| node.object.metadata.name.as_str()).collect();
-    let mut homeless = Vec::new();
-    let mut kept = without_origins(pods);
-    kept.retain(|pod| match &pod.spec.node_name {
-        Some(node) if !node.is_empty() && !known.contains(node.as_str()) && !pod.is_terminal() => {
-            homeless.push(format!("{} on {node}", pod.namespaced_name()));
+    let node_names: BTreeSet<&str> = nodes.iter().map(|node| node.object.metadata.name.as_str()).collect();
+    let mut pods_on_unknown_nodes = Vec::new();
+    let mut pods = without_origins(pods);
+    pods.retain(|pod| match &pod.spec.node_name {
+        Some(node) if !node.is_empty() && !node_names.contains(node.as_str()) && !pod.is_terminal() => {
+            pods_on_unknown_nodes.push(format!("{} on {node}", pod.namespaced_name()));
             false
         }
         Some(_) | None => true,
     });
-    (kept, homeless)
+    (pods, pods_on_unknown_nodes)
 }
 
-/// Every namespace that a pod is in exists, and each carries its name as a label.
-fn complete_namespaces(given: Vec<WithOrigin<Namespace>>, pods: &[Pod]) -> Vec<Namespace> {
-    let mut namespaces = without_origins(given);
-    let known: BTreeSet<Str> = namespaces.iter().map(|namespace| namespace.metadata.name.clone()).collect();
-    let used: BTreeSet<&Str> = pods.iter().map(|pod| &pod.metadata.namespace).collect();
-    for name in used.into_iter().filter(|name| !known.contains(*name)) {
+/// Adds the namespaces of all pods, and sets the name label of every namespace.
+fn complete_namespaces(namespaces: Vec<WithOrigin<Namespace>>, pods: &[Pod]) -> Vec<Namespace> {
+    let mut namespaces = without_origins(namespaces);
+    let known_names: BTreeSet<Str> = namespaces.iter().map(|namespace| namespace.metadata.name.clone()).collect();
+    let used_names: BTreeSet<&Str> = pods.iter().map(|pod| &pod.metadata.namespace).collect();
+    for name in used_names.into_iter().filter(|name| !known_names.contains(*name)) {
         namespaces.push(Namespace { metadata: ObjectMeta { name: name.clone(), ..ObjectMeta::default() } });
     }
     for namespace in &mut namespaces {
         let metadata = &mut namespace.metadata;
-        let own = (Str::new_static(NAMESPACE_NAME), metadata.name.clone());
+        let name_label = (Str::new_static(NAMESPACE_NAME), metadata.name.clone());
         metadata.labels =
-            metadata.labels.iter().map(|(key, value)| (key.clone(), value.clone())).chain([own]).collect();
+            metadata.labels.iter().map(|(key, value)| (key.clone(), value.clone())).chain([name_label]).collect();
     }
     namespaces.sort_by(|a, b| a.metadata.name.cmp(&b.metadata.name));
     namespaces
 }
 
-/// The price of all machines that claims stand for, and the claims whose machine is not in the catalogue. A claim that was never
-/// launched stands for no machine yet.
+/// Returns the price of the instances of all claims, and the names of launched claims without a
+/// known offering. A claim that was never launched has no instance yet.
 fn price_of_node_claims(objects: &Objects, types: &[InstanceType]) -> (Price, Vec<String>) {
     let nodes: BTreeMap<&str, &Node> =
         objects.nodes.iter().map(|node| (node.object.spec.provider_id.as_str(), &node.object)).collect();
     let mut total = Price::ZERO;
     let mut unpriced = Vec::new();
-    for claim in objects.node_claims.iter().map(|given| kerf_state::to_engine_claim(&given.object, false)) {
+    for claim in objects.node_claims.iter().map(|claim| kerf_state::to_engine_claim(&claim.object, false)) {
         let is_launched = !claim.provider_id.is_empty();
         let node = nodes.get(claim.provider_id.as_str()).filter(|_| is_launched);
         let on_node = node.and_then(|node| offering_price_by_labels(&node.metadata.labels, types));
@@ -173,11 +174,12 @@ fn price_of_node_claims(objects: &Objects, types: &[InstanceType]) -> (Price, Ve
     (total, unpriced)
 }
 
-/// The price of the offering that a machine's labels name. It counts whether or not the offering could be bought again.
+/// Returns the price of the offering that these labels of a node or claim select. It counts even if
+/// the offering is unavailable now.
 fn offering_price_by_labels(labels: &Labels, types: &[InstanceType]) -> Option<Price> {
     let name = labels.get(labels::INSTANCE_TYPE)?;
-    let described = types.iter().find(|described| described.name == name)?;
-    let offering = described.offerings.iter().find(|offering| {
+    let instance_type = types.iter().find(|instance_type| instance_type.name == name)?;
+    let offering = instance_type.offerings.iter().find(|offering| {
         offering.requirements.iter().all(|requirement| {
             let is_needed = labels::OFFERING_LABELS.contains(&requirement.key().as_str());
             labels.get(requirement.key()).map_or(!is_needed, |value| requirement.has(value))
@@ -186,7 +188,7 @@ fn offering_price_by_labels(labels: &Labels, types: &[InstanceType]) -> Option<P
     offering.map(|offering| offering.price)
 }
 
-/// `3 pods (a, b, c)`, with no more than a few of the names.
+/// Returns a text such as `3 pods (a, b, c)`, with at most [`WARNING_NAMES_MAX`] names.
 fn count_with_names(names: &[String], noun: &str) -> String {
     let plural = if names.len() == 1 { "" } else { "s" };
     let listed = names.iter().take(WARNING_NAMES_MAX).map(String::as_str).collect::<Vec<_>>().join(", ");

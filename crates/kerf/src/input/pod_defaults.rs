@@ -1,6 +1,7 @@
-//! What an API server adds to a pod on its way in, for pods and pod templates that never passed one: requests from limits, the number
-//! behind the priority class, what the runtime class adds, the host ports of the host network, the selectors that
-//! `matchLabelKeys` stands for. A pod with a uid has passed one and is taken as it is.
+//! Defaults that an API server adds to a pod, for pods and pod templates that never passed one:
+//! requests from limits, the value of the priority class, the additions of the runtime class, host
+//! ports on the host network, and the selectors that `matchLabelKeys` implies. A pod with a uid has
+//! passed an API server and is not changed.
 
 use std::collections::BTreeMap;
 
@@ -13,24 +14,25 @@ use super::field_reader::FieldReader;
 use super::objects::{ReadObject, ReadResult, WithOrigin};
 use super::runtime_class::RuntimeClass;
 
-/// Parts of the names of the fields that are completed from. An object without any of them in its text needs no second look.
+/// Parts of the names of fields that imply defaults. An object whose text contains none of them
+/// needs no defaults from its tree.
 const DEFAULTED_FIELD_MARKERS: [&str; 3] = ["ClassName", "hostNetwork", "LabelKeys"];
 
-/// The priorities that every cluster knows.
+/// Priority classes that exist in every cluster.
 const SYSTEM_PRIORITIES: [(&str, i32); 2] =
     [("system-cluster-critical", 2_000_000_000), ("system-node-critical", 2_000_001_000)];
 
-/// The cluster's classes, as far as they say something about pods.
+/// The cluster's priority and runtime classes.
 #[derive(Debug, Default)]
 pub(super) struct PodDefaults {
-    /// The number behind each priority class.
+    /// Priority by name of the priority class.
     priorities: BTreeMap<Str, i32>,
-    /// The number of pods that name no priority class.
+    /// Priority of pods that name no priority class; `None` if no class is the global default.
     default_priority: Option<i32>,
     runtimes: BTreeMap<Str, RuntimeClass>,
 }
 
-/// A priority class.
+/// The fields of a PriorityClass that matter for pods.
 #[derive(Debug)]
 pub(super) struct PriorityClass {
     pub(super) name: Str,
@@ -38,35 +40,35 @@ pub(super) struct PriorityClass {
     is_default: bool,
 }
 
-/// What came to light when a pod was completed.
+/// Remarks on a pod that arose while its defaults were applied.
 #[derive(Debug, Default)]
 pub(super) struct Findings {
-    /// What a person should know.
     pub(super) warnings: Vec<String>,
-    /// Why an API server refuses the pod.
+    /// Problems for which an API server rejects the pod.
     pub(super) refusals: Vec<FieldProblem>,
 }
 
 impl Findings {
-    /// All of it as warnings: a template is not refused, its pods are.
+    /// Returns warnings and problems as warnings: an API server accepts a template and rejects its
+    /// pods.
     pub(super) fn into_template_warnings(self) -> Vec<String> {
-        let refusals = self.refusals.into_iter().map(|problem| format!("its pods are refused: {problem}"));
+        let refusals =
+            self.refusals.into_iter().map(|problem| format!("an API server would reject its pods: {problem}"));
         self.warnings.into_iter().chain(refusals).collect()
     }
 }
 
-/// Reads a priority class.
 pub(super) fn read_priority_class(body: &ObjectBody<'_>) -> ReadResult<PriorityClass> {
-    let mut parts = FieldReader::of(body)?;
-    let name = Str::from(parts.get::<String>("metadata.name"));
-    let class = PriorityClass { name, value: parts.get("value"), is_default: parts.get("globalDefault") };
-    Ok(ReadObject::of(parts.finish(class)?))
+    let mut reader = FieldReader::of(body)?;
+    let name = Str::from(reader.get::<String>("metadata.name"));
+    let class = PriorityClass { name, value: reader.get("value"), is_default: reader.get("globalDefault") };
+    Ok(ReadObject::of(reader.finish(class)?))
 }
 
 impl PodDefaults {
-    /// What these classes say of pods.
+    /// Collects the defaults that these classes imply.
     pub(super) fn new(priorities: Vec<WithOrigin<PriorityClass>>, runtimes: Vec<WithOrigin<RuntimeClass>>) -> Self {
-        // Of several defaults the API server takes the lowest.
+        // If several classes are the global default, the API server uses the lowest value.
         let defaults = priorities.iter().filter(|class| class.object.is_default).map(|class| class.object.value);
         let default_priority = defaults.min();
         let system = SYSTEM_PRIORITIES.map(|(name, value)| (Str::new_static(name), value));
@@ -75,7 +77,7 @@ impl PodDefaults {
         Self { priorities: system.into_iter().chain(named).collect(), default_priority, runtimes: runtimes.collect() }
     }
 
-    /// Reads a pod.
+    /// Decodes a pod and applies the defaults.
     pub(super) fn read_pod(&self, body: &ObjectBody<'_>) -> ReadResult<Pod> {
         let mut pod: Pod = decode(body)?;
         if !pod.metadata.uid.is_empty() {
@@ -91,17 +93,19 @@ impl PodDefaults {
             warnings = findings.warnings;
             pod = decode_tree(tree)?;
         }
-        // One that is bound asks for nothing any more; one that waits has probably lost what it should ask for.
-        let waits = pod.spec.node_name.as_ref().is_none_or(Str::is_empty);
-        if waits && pod.spec.containers.is_empty() {
-            warnings.push("spec.containers: Required value: an API server refuses a pod without containers".to_owned());
+        // A bound pod needs no requests any more. A pending pod without containers has probably
+        // lost its requests.
+        let is_pending = pod.spec.node_name.as_ref().is_none_or(Str::is_empty);
+        if is_pending && pod.spec.containers.is_empty() {
+            warnings.push("spec.containers: Required value: an API server rejects a pod without containers".to_owned());
         }
         pod.spec.priority = pod.spec.priority.or(self.default_priority);
         default_requests_to_limits(&mut pod.spec);
         Ok(ReadObject { object: pod, warnings })
     }
 
-    /// Reads a daemon set. Its template's requests are completed where the daemons of a node are counted (spec 02 section 4.5).
+    /// Decodes a DaemonSet and applies the defaults to its template. Requests are defaulted to
+    /// limits where the daemons of a node are counted (spec 02 section 4.5).
     pub(super) fn read_daemon_set(&self, body: &ObjectBody<'_>) -> ReadResult<DaemonSet> {
         if !contains_any(body, &DEFAULTED_FIELD_MARKERS) {
             return Ok(ReadObject::of(decode(body)?));
@@ -109,13 +113,14 @@ impl PodDefaults {
         let mut tree = body.tree().map_err(|problem| vec![problem])?;
         let findings = tree.pointer_mut("/spec/template").map(|template| self.apply_defaults(template));
         let object: DaemonSet = decode_tree(tree)?;
-        // One of a cluster comes without the classes that the cluster has.
-        let is_of_cluster = !object.metadata.uid.is_empty();
-        let warnings = findings.filter(|_| !is_of_cluster).unwrap_or_default().into_template_warnings();
+        // A DaemonSet that was read from a cluster comes without the classes of the cluster.
+        let is_from_cluster = !object.metadata.uid.is_empty();
+        let warnings = findings.filter(|_| !is_from_cluster).unwrap_or_default().into_template_warnings();
         Ok(ReadObject { object, warnings })
     }
 
-    /// Completes a pod or pod template as it is written. What is not as it should be stays, for the decoder to complain of.
+    /// Applies the defaults to the tree of a pod or pod template. Invalid values stay, so that the
+    /// decoder reports them.
     pub(super) fn apply_defaults(&self, pod: &mut Value) -> Findings {
         let mut findings = Findings::default();
         let labels = pod.pointer("/metadata/labels").cloned().unwrap_or(Value::Null);
@@ -130,7 +135,7 @@ impl PodDefaults {
             match self.runtimes.get(name.as_str()) {
                 Some(class) => findings.refusals = class.apply_to_spec(spec),
                 None => findings.warnings.push(format!(
-                    "RuntimeClass `{name}` is not in the input: a cluster without it refuses the pod, and what it adds is not counted"
+                    "RuntimeClass `{name}` is not in the input: its overhead is not counted, and an API server without the class rejects the pod"
                 )),
             }
         }
@@ -158,12 +163,12 @@ impl PodDefaults {
     }
 }
 
-/// A request that is not given is what the limit says.
+/// Sets each missing request to the container's limit.
 pub(super) fn default_requests_to_limits(spec: &mut PodSpec) {
     let complete = |container: &mut Container| {
         let resources = &mut container.resources;
         if resources.limits.iter().any(|(name, _)| resources.requests.get(name).is_none()) {
-            // Of a name that comes twice the last one counts: what is requested wins over the limit.
+            // If a name occurs twice, the last value counts: a request wins over the limit.
             let limits = resources.limits.iter().map(|(name, limit)| (name.clone(), limit));
             let requests = resources.requests.iter().map(|(name, request)| (name.clone(), request));
             resources.requests = limits.chain(requests).collect();
@@ -172,7 +177,7 @@ pub(super) fn default_requests_to_limits(spec: &mut PodSpec) {
     spec.containers.iter_mut().chain(&mut spec.init_containers).for_each(complete);
 }
 
-/// On the host's network a container's port is the host's.
+/// Sets host ports equal to container ports, as on the host network.
 fn set_host_ports(container: &mut Value) {
     for port in container.get_mut("ports").and_then(Value::as_array_mut).into_iter().flatten() {
         if let Some(fields) = port.as_object_mut()
@@ -183,7 +188,7 @@ fn set_host_ports(container: &mut Value) {
     }
 }
 
-/// Writes out the expressions that `matchLabelKeys` and `mismatchLabelKeys` of an affinity term stand for.
+/// Adds the expressions that `matchLabelKeys` and `mismatchLabelKeys` of an affinity term imply.
 fn expand_label_keys(term: &mut Value, labels: &Value) {
     let mut expressions = Vec::new();
     for (field, operator) in [("matchLabelKeys", "In"), ("mismatchLabelKeys", "NotIn")] {
@@ -201,9 +206,9 @@ fn expand_label_keys(term: &mut Value, labels: &Value) {
     }
 }
 
-fn contains_any(body: &ObjectBody<'_>, marks: &[&str]) -> bool {
+fn contains_any(body: &ObjectBody<'_>, markers: &[&str]) -> bool {
     match body {
-        ObjectBody::Json(text) => marks.iter().any(|mark| text.contains(mark)),
+        ObjectBody::Json(text) => markers.iter().any(|marker| text.contains(marker)),
         ObjectBody::Tree(_) => true,
     }
 }
@@ -242,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_come_from_limits_where_they_are_missing() {
+    fn missing_requests_are_set_to_limits() {
         let resources = json!({"limits": {"cpu": "2", "memory": "1Gi"}, "requests": {"cpu": "1"}});
         let spec = json!({"containers": [{"resources": resources}], "initContainers": [{"resources": resources}]});
         let pod = pod(&json!({"metadata": {"name": "a"}, "spec": spec}));
@@ -254,32 +259,32 @@ mod tests {
     }
 
     #[test]
-    fn classes_give_priority_and_overhead() {
-        let of = |spec: Value| pod(&json!({"metadata": {"name": "a"}, "spec": spec})).spec;
-        assert_eq!(of(json!({"priorityClassName": "high"})).priority, Some(1000));
-        assert_eq!(of(json!({"priorityClassName": "system-node-critical"})).priority, Some(2_000_001_000));
-        assert_eq!(of(json!({"priorityClassName": "high", "priority": 3})).priority, Some(3));
-        assert_eq!(of(json!({})).priority, Some(7));
-        assert_eq!(of(json!({"runtimeClassName": "vm"})).overhead.get("memory").unwrap().to_string(), "64Mi");
-        assert!(of(json!({"runtimeClassName": "unknown"})).overhead.is_empty());
+    fn classes_set_priority_and_overhead() {
+        let spec_of = |spec: Value| pod(&json!({"metadata": {"name": "a"}, "spec": spec})).spec;
+        assert_eq!(spec_of(json!({"priorityClassName": "high"})).priority, Some(1000));
+        assert_eq!(spec_of(json!({"priorityClassName": "system-node-critical"})).priority, Some(2_000_001_000));
+        assert_eq!(spec_of(json!({"priorityClassName": "high", "priority": 3})).priority, Some(3));
+        assert_eq!(spec_of(json!({})).priority, Some(7));
+        assert_eq!(spec_of(json!({"runtimeClassName": "vm"})).overhead.get("memory").unwrap().to_string(), "64Mi");
+        assert!(spec_of(json!({"runtimeClassName": "unknown"})).overhead.is_empty());
     }
 
     // Spec 09 section 2.1: what the API server's admission does with a runtime class.
     #[test]
-    fn a_runtime_class_steers_its_pods() {
+    fn a_runtime_class_adds_its_selector_and_tolerations() {
         let own = json!({"key": "own", "operator": "Exists"});
         let spec = json!({"runtimeClassName": "vm", "nodeSelector": {"disk": "ssd"}, "tolerations": [own]});
         let spec = pod(&json!({"metadata": {"name": "a"}, "spec": spec})).spec;
         assert_eq!((spec.node_selector.get("vm"), spec.node_selector.get("disk")), (Some("yes"), Some("ssd")));
         let tolerated: Vec<&str> = spec.tolerations.iter().map(|toleration| toleration.key.as_str()).collect();
         assert_eq!(tolerated, ["own", "vm"]);
-        // What the pod says already is not said twice.
+        // A toleration that the pod already has is not added again.
         let same = json!({"runtimeClassName": "vm", "tolerations": [{"key": "vm", "operator": "Exists"}]});
         assert_eq!(pod(&json!({"metadata": {"name": "a"}, "spec": same})).spec.tolerations.len(), 1);
     }
 
     #[test]
-    fn a_pod_that_contradicts_its_runtime_class_is_refused() {
+    fn a_pod_that_contradicts_its_runtime_class_is_rejected() {
         let spec = json!({"runtimeClassName": "vm", "nodeSelector": {"vm": "no"}});
         let object = json!({"metadata": {"name": "a"}, "spec": spec});
         let problems = defaults().read_pod(&ObjectBody::Tree(object.clone())).unwrap_err();
@@ -287,29 +292,32 @@ mod tests {
         assert_eq!(problems.problems.iter().map(ToString::to_string).collect::<Vec<_>>(), [expected]);
         let set = json!({"metadata": {"name": "d"}, "spec": {"template": object}});
         let warnings = defaults().read_daemon_set(&ObjectBody::Tree(set)).unwrap().warnings;
-        assert_eq!(warnings, [format!("its pods are refused: {expected}")]);
+        assert_eq!(warnings, [format!("an API server would reject its pods: {expected}")]);
     }
 
     #[test]
-    fn a_runtime_class_that_is_not_there_is_told() {
+    fn a_missing_runtime_class_is_a_warning() {
         let spec = json!({"runtimeClassName": "unknown", "containers": [{}]});
         let template = json!({"metadata": {"name": "a"}, "spec": spec});
-        let told = "RuntimeClass `unknown` is not in the input: a cluster without it refuses the pod, and what it adds is not counted";
-        assert_eq!(defaults().read_pod(&ObjectBody::Tree(template.clone())).unwrap().warnings, [told]);
+        let warning = "RuntimeClass `unknown` is not in the input: its overhead is not counted, and an API server without the class rejects the pod";
+        assert_eq!(defaults().read_pod(&ObjectBody::Tree(template.clone())).unwrap().warnings, [warning]);
         let set = json!({"metadata": {"name": "d"}, "spec": {"template": template}});
-        assert_eq!(defaults().read_daemon_set(&ObjectBody::Tree(set)).unwrap().warnings, [told]);
-        let of_cluster = json!({"metadata": {"name": "d", "uid": "u"}, "spec": {"template": template}});
-        assert_eq!(defaults().read_daemon_set(&ObjectBody::Tree(of_cluster)).unwrap().warnings, Vec::<String>::new());
+        assert_eq!(defaults().read_daemon_set(&ObjectBody::Tree(set)).unwrap().warnings, [warning]);
+        let from_cluster = json!({"metadata": {"name": "d", "uid": "u"}, "spec": {"template": template}});
+        assert_eq!(defaults().read_daemon_set(&ObjectBody::Tree(from_cluster)).unwrap().warnings, Vec::<String>::new());
     }
 
     #[test]
     fn ports_on_the_host_network_are_host_ports() {
         let ports = json!([{"containerPort": 80}, {"containerPort": 81, "hostPort": 8081}]);
-        let of = |host: bool| {
+        let pod_with_host_network = |host: bool| {
             pod(&json!({"metadata": {"name": "a"}, "spec": {"hostNetwork": host, "containers": [{"ports": ports}]}}))
         };
         let numbers = |pod: &Pod| pod.spec.containers[0].ports.iter().map(|port| port.port).collect::<Vec<_>>();
-        assert_eq!((numbers(&of(true)), numbers(&of(false))), (vec![80, 8081], vec![8081]));
+        assert_eq!(
+            (numbers(&pod_with_host_network(true)), numbers(&pod_with_host_network(false))),
+            (vec![80, 8081], vec![8081])
+        );
     }
 
     #[test]
@@ -331,14 +339,14 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_that_passed_an_api_server_is_taken_as_it_is() {
+    fn a_pod_that_passed_an_api_server_is_not_changed() {
         let spec = json!({"priorityClassName": "high", "containers": [{"resources": {"limits": {"cpu": "1"}}}]});
         let pod = pod(&json!({"metadata": {"name": "a", "uid": "u"}, "spec": spec}));
         assert!(pod.spec.priority.is_none() && pod.spec.containers[0].resources.requests.is_empty());
     }
 
     #[test]
-    fn what_is_no_pod_does_not_confuse_it() {
+    fn invalid_pods_are_not_changed() {
         for spec in [
             json!(1),
             json!({"affinity": {"podAffinity": 3}, "hostNetwork": true, "containers": {}}),

@@ -1,5 +1,6 @@
-//! What a runtime class makes of a pod that names it, as the API server's admission does it: its overhead is the pod's, its selector and
-//! its tolerations are added to the pod's own. A selector that contradicts the pod's is why such a pod is refused.
+//! The effect of a RuntimeClass on a pod that names it, as in the API server's admission: the pod
+//! gets the overhead of the class, and the class's node selector and tolerations are added to the
+//! pod's own. A pod whose node selector contradicts that of the class is rejected.
 
 use kerf_api::slim::Str;
 use serde_json::{Map, Value, json};
@@ -9,33 +10,32 @@ use super::documents::ObjectBody;
 use super::field_reader::FieldReader;
 use super::objects::{ReadObject, ReadResult};
 
-/// A runtime class, as far as it says something about pods.
+/// The fields of a RuntimeClass that affect pods.
 #[derive(Debug)]
 pub(super) struct RuntimeClass {
     pub(super) name: Str,
-    /// What it adds to the requests, as it is written.
+    /// Overhead added to the pod's requests, as in the manifest; null if there is none.
     overhead: Value,
-    /// Labels that nodes must have to run such pods.
+    /// Labels that a node must have to run pods of this class.
     node_selector: Map<String, Value>,
-    /// Taints that such pods put up with.
+    /// Tolerations that pods of this class get.
     tolerations: Vec<Value>,
 }
 
-/// Reads a runtime class.
 pub(super) fn read_runtime_class(body: &ObjectBody<'_>) -> ReadResult<RuntimeClass> {
-    let mut parts = FieldReader::of(body)?;
+    let mut reader = FieldReader::of(body)?;
     let class = RuntimeClass {
-        name: Str::from(parts.get::<String>("metadata.name")),
-        overhead: parts.get("overhead.podFixed"),
-        node_selector: parts.get("scheduling.nodeSelector"),
-        tolerations: parts.get("scheduling.tolerations"),
+        name: Str::from(reader.get::<String>("metadata.name")),
+        overhead: reader.get("overhead.podFixed"),
+        node_selector: reader.get("scheduling.nodeSelector"),
+        tolerations: reader.get("scheduling.tolerations"),
     };
-    Ok(ReadObject::of(parts.finish(class)?))
+    Ok(ReadObject::of(reader.finish(class)?))
 }
 
 impl RuntimeClass {
-    /// Completes the spec of a pod, or says where the two contradict each other. What is not as it should be stays, for the decoder to
-    /// complain of.
+    /// Adds the class's fields to the spec of a pod. Returns the contradictions between class and
+    /// pod. Invalid values stay, so that the decoder reports them.
     pub(super) fn apply_to_spec(&self, spec: &mut Map<String, Value>) -> Vec<FieldProblem> {
         if !self.overhead.is_null() {
             spec.entry("overhead").or_insert_with(|| self.overhead.clone());
@@ -59,15 +59,15 @@ impl RuntimeClass {
         if !self.tolerations.is_empty()
             && let Some(tolerations) = get_or_insert(spec, "tolerations", json!([])).as_array_mut()
         {
-            let new = self.tolerations.iter().filter(|toleration| !tolerations.contains(toleration));
-            let new: Vec<Value> = new.cloned().collect();
-            tolerations.extend(new);
+            let missing = self.tolerations.iter().filter(|toleration| !tolerations.contains(toleration));
+            let missing: Vec<Value> = missing.cloned().collect();
+            tolerations.extend(missing);
         }
         problems
     }
 }
 
-/// The field, made if it is not there.
+/// Returns the field; sets it to `empty` if it is missing or null.
 fn get_or_insert<'s>(spec: &'s mut Map<String, Value>, field: &str, empty: Value) -> &'s mut Value {
     let value = spec.entry(field).or_insert(Value::Null);
     if value.is_null() {
@@ -76,7 +76,7 @@ fn get_or_insert<'s>(spec: &'s mut Map<String, Value>, field: &str, empty: Value
     value
 }
 
-/// A text without its quotes.
+/// Returns a string without its quotes, and other values as JSON.
 fn unquoted(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }

@@ -1,5 +1,5 @@
-//! The places that objects are read from: files, folders, stdin. All of them are read before anything is decoded, in an order that
-//! does not depend on the file system, and everything that cannot be read is reported at once.
+//! Reads files, folders and stdin. All of them are read before anything is decoded, in an order
+//! that does not depend on the file system. Everything that cannot be read is reported at once.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -9,32 +9,34 @@ use std::path::{Path, PathBuf};
 use crate::args::InputPath;
 use crate::exit::Problem;
 
-/// The endings of files that are read from a folder. A file that is named itself may end as it likes.
+/// Extensions of files that are read from a folder. A file that is named explicitly may have any
+/// extension.
 const EXTENSIONS: [&str; 3] = ["yaml", "yml", "json"];
 
 /// One text that was read.
 #[derive(Debug)]
 pub(crate) struct Source {
-    /// What a person calls it.
+    /// Name for messages: the path, `stdin`, or the list of a live cluster.
     pub(crate) name: String,
-    /// Its contents.
     pub(crate) text: String,
 }
 
-/// Where an object stands.
+/// The origin of an object: its position in the input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ObjectOrigin {
-    /// Which source.
+    /// Index of the source.
     pub(crate) source: u32,
-    /// Which document of it, from 1.
+    /// Number of the document in the source, from 1.
     pub(crate) document: u32,
-    /// Which object of the list (and of the lists in it) in that document, from 1; 0 if it is no list.
+    /// Number of the object among the items of the lists in the document, from 1; 0 if the document
+    /// is not a list.
     pub(crate) item: u32,
-    /// The line that the object begins on, from 1; for an item of a YAML list the line of its document.
+    /// Line on which the object begins, from 1; for an item of a YAML list the line of its
+    /// document.
     pub(crate) line: u32,
 }
 
-/// The names of sources, which outlive their texts.
+/// Names of the sources; they are needed longer than the texts.
 #[derive(Debug, Default)]
 pub(crate) struct SourceNames(Vec<String>);
 
@@ -43,13 +45,13 @@ impl SourceNames {
         Self(sources.iter().map(|source| source.name.clone()).collect())
     }
 
-    /// An origin as a person reads it: `pools.yaml, document 3, line 17`.
+    /// Returns the origin for a message: `pools.yaml, document 3, line 17`.
     pub(crate) fn display_origin(&self, origin: ObjectOrigin) -> OriginDisplay<'_> {
         OriginDisplay { name: self.0.get(origin.source as usize).map_or("?", String::as_str), origin }
     }
 }
 
-/// See [`SourceNames::place`].
+/// Displays an origin; see [`SourceNames::display_origin`].
 pub(crate) struct OriginDisplay<'n> {
     name: &'n str,
     origin: ObjectOrigin,
@@ -63,11 +65,11 @@ impl fmt::Display for OriginDisplay<'_> {
     }
 }
 
-/// Reads every place. The problems are those places that cannot be read.
-pub(crate) fn read(places: &[InputPath]) -> (Vec<Source>, Vec<Problem>) {
+/// Reads all paths. Returns a problem for each path that cannot be read.
+pub(crate) fn read(inputs: &[InputPath]) -> (Vec<Source>, Vec<Problem>) {
     let mut reader = SourceReader::default();
-    for place in places {
-        match place {
+    for input in inputs {
+        match input {
             InputPath::Stdin => reader.read_stdin(),
             InputPath::Path(path) if path.is_dir() => reader.read_folder(path),
             InputPath::Path(path) => reader.read_file(path),
@@ -80,7 +82,7 @@ pub(crate) fn read(places: &[InputPath]) -> (Vec<Source>, Vec<Problem>) {
 struct SourceReader {
     sources: Vec<Source>,
     problems: Vec<Problem>,
-    /// Folders that were entered, by their real path: links may lead in circles.
+    /// Real paths of the folders that were entered: symbolic links may form a cycle.
     entered: BTreeSet<PathBuf>,
     stdin_is_read: bool,
 }
@@ -118,7 +120,7 @@ impl SourceReader {
                         self.read_folder(&entry);
                     } else if entry
                         .extension()
-                        .is_some_and(|end| EXTENSIONS.iter().any(|known| end.eq_ignore_ascii_case(known)))
+                        .is_some_and(|extension| EXTENSIONS.iter().any(|known| extension.eq_ignore_ascii_case(known)))
                     {
                         self.read_file(&entry);
                     }

@@ -1,8 +1,10 @@
-//! What an API server says of objects of built-in kinds. It judges more than any decision reads, and to ask it for every pod of a large
-//! cluster would take longer than to plan: so a plan asks only about objects that a look at what decisions read has made doubtful, and
-//! `kerf validate` about all of them. The rules themselves are those of the sandbox's API server, which are checked against a real one.
+//! Validation of objects of built-in kinds by an API server's rules. These rules cover more fields
+//! than decisions read, and checking every pod of a large cluster would take longer than planning.
+//! So `kerf plan` validates only objects in which a field that decisions read is suspicious, and
+//! `kerf validate` validates all. The rules are those of the sandbox's API server, which tests
+//! compare with a real one.
 //!
-//! An object with a uid has passed an API server, perhaps a newer one: it is not doubted.
+//! An object with a uid has passed an API server, perhaps a newer one, and is never suspicious.
 
 use kerf_api::slim::{
     DaemonSet, Node, Pod, PodDisruptionBudget, PodSpec, ResourceList, TaintEffect, Toleration, TolerationOperator,
@@ -16,65 +18,67 @@ use super::kind::InputKind;
 use super::objects::{NamedObject, ReadObject, ReadResult, RejectedObject};
 use super::workloads::Workload;
 
-/// Which objects are judged.
+/// Selects the objects that are validated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ValidationScope {
-    /// Those that would lead a decision astray.
+    /// Objects with a suspicious field that some decision reads.
     SuspiciousOnly,
-    /// All of them.
+    /// All objects.
     All,
 }
 
 impl ValidationScope {
-    /// What was read of an object, and what an API server says of it.
+    /// Adds the errors and warnings of an API server's validation to the result of reading an
+    /// object.
     pub(super) fn validate<T: NamedObject>(
         self,
         kind: InputKind,
         body: &ObjectBody<'_>,
         outcome: ReadResult<T>,
     ) -> ReadResult<T> {
-        let is_judged = match self {
+        let is_validated = match self {
             Self::All => true,
-            Self::SuspiciousOnly => outcome.as_ref().is_ok_and(|reading| reading.object.is_suspicious()),
+            Self::SuspiciousOnly => outcome.as_ref().is_ok_and(|read_object| read_object.object.is_suspicious()),
         };
-        if !is_judged {
+        if !is_validated {
             return outcome;
         }
         let Ok(mut tree) = body.tree() else { return outcome };
-        let told = outcome.as_ref().err().map_or(&[][..], |refused| &refused.problems);
-        for problem in told {
+        let reported = outcome.as_ref().err().map_or(&[][..], |rejected| &rejected.problems);
+        for problem in reported {
             remove_field_at(&mut tree, &problem.path);
         }
-        let Some(judgement) = dry_create_built_in(kind.api_version(), kind.name(), tree) else { return outcome };
-        let DryCreateReport { errors, decode_error: unreadable, unknown_fields } = judgement;
-        let refused =
-            errors.iter().filter(|error| !told.iter().any(|problem| concerns_same_field(problem, &error.path)));
-        let refused = refused.map(ToString::to_string).chain(unreadable);
-        let mut problems: Vec<_> = refused.map(|message| FieldProblem { path: String::new(), message }).collect();
-        let unknown = unknown_fields.iter().map(|path| format!("unknown field \"{path}\""));
+        let Some(report) = dry_create_built_in(kind.api_version(), kind.name(), tree) else { return outcome };
+        let DryCreateReport { errors, decode_error, unknown_fields } = report;
+        let rejections =
+            errors.iter().filter(|error| !reported.iter().any(|problem| concerns_same_field(problem, &error.path)));
+        let rejections = rejections.map(ToString::to_string).chain(decode_error);
+        let mut problems: Vec<_> = rejections.map(|message| FieldProblem { path: String::new(), message }).collect();
+        let unknown_field_warnings = unknown_fields.iter().map(|path| format!("unknown field \"{path}\""));
         match outcome {
             Ok(ReadObject { object, mut warnings }) => {
-                // What a plan only warns of may be among what is refused.
+                // A warning of the reader may concern a field that the API server rejects.
                 warnings.retain(|warning| !errors.iter().any(|error| warning.starts_with(&format!("{}:", error.path))));
-                warnings.extend(unknown);
+                warnings.extend(unknown_field_warnings);
                 if problems.is_empty() {
                     Ok(ReadObject { object, warnings })
                 } else {
                     Err(RejectedObject { problems, warnings })
                 }
             }
-            Err(RejectedObject { problems: told, mut warnings }) => {
-                warnings.extend(unknown);
-                problems.splice(..0, told);
+            Err(RejectedObject { problems: reported, mut warnings }) => {
+                warnings.extend(unknown_field_warnings);
+                problems.splice(..0, reported);
                 Err(RejectedObject { problems, warnings })
             }
         }
     }
 }
 
-/// Whether a field that was told of already is the one at a path, or is above or below it.
-fn concerns_same_field(told: &FieldProblem, path: &str) -> bool {
-    !told.path.is_empty() && (path.starts_with(&told.path) || told.path.starts_with(path))
+/// Returns true if a reported problem concerns the field at `path`, a field above it or a field
+/// below.
+fn concerns_same_field(problem: &FieldProblem, path: &str) -> bool {
+    !problem.path.is_empty() && (path.starts_with(&problem.path) || problem.path.starts_with(path))
 }
 
 pub(super) fn is_suspicious_pod(pod: &Pod) -> bool {
@@ -98,7 +102,7 @@ pub(super) fn is_suspicious_budget(budget: &PodDisruptionBudget) -> bool {
     budget.min_available.is_some() && budget.max_unavailable.is_some()
 }
 
-/// No namespace can be called so; every namespaced object is asked.
+/// Returns true if no namespace can have this name. Checked for all namespaced objects.
 pub(super) fn is_suspicious_namespace(name: &str) -> bool {
     let is_inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     name.len() > 63 || !name.bytes().all(is_inner) || name.starts_with('-') || name.ends_with('-')

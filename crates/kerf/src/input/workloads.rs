@@ -1,6 +1,7 @@
-//! Workloads stand for the pods that they still lack (spec 09 section 2.1): what the workload controllers would have created by the time
-//! the autoscaler looks. A pod counts for the workload that owns it, directly or through a replica set, and counts once; pods that are
-//! over or on their way out do not, since their controllers replace them (a stateful set's only once it is gone).
+//! Creates the missing pods of workloads (spec 09 section 2.1): those that the workload controllers
+//! would have created before the autoscaler runs. A pod counts once, for the workload that owns it
+//! directly or through a ReplicaSet. Finished and terminating pods do not count, because their
+//! controllers replace them. A StatefulSet replaces a terminating pod only after its deletion.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,13 +18,13 @@ use super::objects::{ReadObject, ReadResult, WithOrigin};
 use super::pod_defaults::{PodDefaults, default_requests_to_limits};
 use super::source::ObjectOrigin;
 
-/// The label by which a deployment tells its replica sets apart.
+/// Label by which a Deployment distinguishes the pods of its ReplicaSets.
 const TEMPLATE_HASH: &str = "pod-template-hash";
 
-/// More pods than this are a slip of the pen, not a cluster.
+/// Maximum number of created pods; a larger number is a mistake in the input.
 const PODS_MAX: usize = 1_000_000;
 
-/// The workloads of the input.
+/// The workloads of the input by kind.
 #[derive(Debug, Default)]
 pub(crate) struct Workloads {
     pub(crate) deployments: Vec<WithOrigin<Workload>>,
@@ -33,7 +34,8 @@ pub(crate) struct Workloads {
     pub(crate) jobs: Vec<WithOrigin<Workload>>,
 }
 
-/// A deployment, replica set, stateful set, replication controller or job; which of them it is, is known from its list.
+/// A Deployment, ReplicaSet, StatefulSet, ReplicationController or Job. The list that contains it
+/// determines the kind.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Workload {
     pub(super) metadata: ObjectMeta,
@@ -45,11 +47,11 @@ pub(crate) struct Workload {
     job: JobDemand,
 }
 
-/// What decides how many pods a job runs at a time.
+/// The fields of a Job that determine how many pods run at a time.
 #[derive(Debug, Clone, Default)]
 struct JobDemand {
     parallelism: u32,
-    /// None for a work queue, whose pods decide themselves when it is done.
+    /// `None` for a work queue: its pods decide when it is complete.
     completions: Option<u32>,
     succeeded: u32,
     is_suspended: bool,
@@ -63,44 +65,44 @@ struct JobCondition {
     status: String,
 }
 
-/// Reads a workload, or says everything that keeps it from being one.
+/// Decodes a workload. The error lists every invalid field.
 pub(super) fn read(kind: InputKind, body: &ObjectBody<'_>, defaults: &PodDefaults) -> ReadResult<Workload> {
-    let mut parts = FieldReader::of(body)?;
-    let findings = parts.change("/spec/template", |template| defaults.apply_defaults(template)).unwrap_or_default();
-    let parallelism = parts.count("spec.parallelism");
-    let completions = parts.count("spec.completions");
-    let conditions: Vec<JobCondition> = parts.get("status.conditions");
-    let is_end = |condition: &JobCondition| {
+    let mut reader = FieldReader::of(body)?;
+    let findings = reader.change("/spec/template", |template| defaults.apply_defaults(template)).unwrap_or_default();
+    let parallelism = reader.count("spec.parallelism");
+    let completions = reader.count("spec.completions");
+    let conditions: Vec<JobCondition> = reader.get("status.conditions");
+    let is_end_condition = |condition: &JobCondition| {
         condition.status == "True" && matches!(condition.r#type.as_str(), "Complete" | "Failed" | "SuccessCriteriaMet")
     };
     let job = JobDemand {
         parallelism: parallelism.unwrap_or(1),
-        // With neither of the two, a job is one pod that must succeed.
+        // A Job with neither field is one pod that must succeed.
         completions: completions.or(if parallelism.is_none() { Some(1) } else { None }),
-        succeeded: parts.count("status.succeeded").unwrap_or(0),
-        is_suspended: parts.get("spec.suspend"),
-        is_finished: conditions.iter().any(is_end),
+        succeeded: reader.count("status.succeeded").unwrap_or(0),
+        is_suspended: reader.get("spec.suspend"),
+        is_finished: conditions.iter().any(is_end_condition),
     };
-    let mut template: PodTemplate = parts.get("spec.template");
+    let mut template: PodTemplate = reader.get("spec.template");
     default_requests_to_limits(&mut template.spec);
     let workload = Workload {
-        metadata: parts.get("metadata"),
+        metadata: reader.get("metadata"),
         selector: if kind == InputKind::ReplicationController {
-            LabelSelector { match_labels: parts.get("spec.selector"), ..LabelSelector::default() }
+            LabelSelector { match_labels: reader.get("spec.selector"), ..LabelSelector::default() }
         } else {
-            parts.get("spec.selector")
+            reader.get("spec.selector")
         },
         template,
-        replicas: parts.count("spec.replicas").unwrap_or(1),
-        first_ordinal: parts.count("spec.ordinals.start").unwrap_or(0),
-        claim_templates: parts.get("spec.volumeClaimTemplates"),
+        replicas: reader.count("spec.replicas").unwrap_or(1),
+        first_ordinal: reader.count("spec.ordinals.start").unwrap_or(0),
+        claim_templates: reader.get("spec.volumeClaimTemplates"),
         job,
     };
-    Ok(ReadObject { object: parts.finish(workload)?, warnings: findings.into_template_warnings() })
+    Ok(ReadObject { object: reader.finish(workload)?, warnings: findings.into_template_warnings() })
 }
 
 impl Workloads {
-    /// Those that own pods, each under the name by which pods refer to it.
+    /// Returns the owners of the workloads' pods, with the kind and name to which pods refer.
     pub(super) fn replica_owners(&self) -> Vec<WithOrigin<ReplicaOwner>> {
         let lists = [
             (InputKind::Deployment, &self.deployments),
@@ -108,68 +110,70 @@ impl Workloads {
             (InputKind::StatefulSet, &self.stateful_sets),
             (InputKind::ReplicationController, &self.replication_controllers),
         ];
-        let owner = |kind: InputKind, given: &WithOrigin<Workload>| {
-            let Workload { metadata, selector, .. } = &given.object;
+        let owner = |kind: InputKind, workload: &WithOrigin<Workload>| {
+            let Workload { metadata, selector, .. } = &workload.object;
             let (metadata, selector) = (metadata.clone(), selector.clone());
             let kind = Str::new_static(owner_kind(kind).name());
-            WithOrigin { origin: given.origin, object: ReplicaOwner { metadata, kind, selector } }
+            WithOrigin { origin: workload.origin, object: ReplicaOwner { metadata, kind, selector } }
         };
-        lists.into_iter().flat_map(|(kind, list)| list.iter().map(move |given| owner(kind, given))).collect()
+        lists.into_iter().flat_map(|(kind, list)| list.iter().map(move |workload| owner(kind, workload))).collect()
     }
 }
 
-/// What owns the pods of a workload. Between a deployment and its pods stands a replica set; one that is still to be created has no name
-/// yet, so it is called as its deployment is.
+/// Returns the kind that owns the pods of a workload: for a Deployment its ReplicaSet. A ReplicaSet
+/// that does not exist yet gets the name of its Deployment.
 fn owner_kind(kind: InputKind) -> InputKind {
     if kind == InputKind::Deployment { InputKind::ReplicaSet } else { kind }
 }
 
-/// What the workload controllers would have created.
+/// Objects that the workload controllers would have created.
 #[derive(Debug, Default)]
 pub(crate) struct CreatedObjects {
     pub(crate) pods: Vec<WithOrigin<Pod>>,
-    /// Claims of stateful sets' pods.
+    /// PersistentVolumeClaims of the pods of StatefulSets.
     pub(crate) volume_claims: Vec<WithOrigin<PersistentVolumeClaim>>,
 }
 
-/// The pods that workloads lack, with the claims that they need; or the workload with which the number of pods is beyond all reason.
+/// Creates the missing pods of all workloads, with the PersistentVolumeClaims that they need. The
+/// error names the workload with which the number of pods exceeds [`PODS_MAX`].
 pub(crate) fn create_missing_pods(
     workloads: &Workloads,
     pods: &[WithOrigin<Pod>],
     volume_claims: &[WithOrigin<PersistentVolumeClaim>],
 ) -> Result<CreatedObjects, (ObjectOrigin, String)> {
-    let owners = WorkloadIndex::new(workloads);
-    let mut owned: BTreeMap<WorkloadKey, OwnedPodCounts> = BTreeMap::new();
+    let workload_index = WorkloadIndex::new(workloads);
+    let mut pod_counts: BTreeMap<WorkloadKey, OwnedPodCounts> = BTreeMap::new();
     for pod in pods {
-        if let Some(owner) = owners.workload_of_pod(&pod.object) {
+        if let Some(owner) = workload_index.workload_of_pod(&pod.object) {
             let kind = owner.kind;
-            owned.entry(owner).or_default().add_pod(&pod.object, kind);
+            pod_counts.entry(owner).or_default().add_pod(&pod.object, kind);
         }
     }
-    let mut taken: BTreeSet<(Str, Str)> = pods.iter().map(|pod| identity(&pod.object.metadata)).collect();
-    let mut claims: BTreeSet<(Str, Str)> = volume_claims.iter().map(|claim| identity(&claim.object.metadata)).collect();
+    let mut pod_names: BTreeSet<(Str, Str)> = pods.iter().map(|pod| identity(&pod.object.metadata)).collect();
+    let mut claim_names: BTreeSet<(Str, Str)> =
+        volume_claims.iter().map(|claim| identity(&claim.object.metadata)).collect();
 
     let mut created = CreatedObjects::default();
-    for (kind, given) in owners.all() {
-        if kind == InputKind::ReplicaSet && owners.deployment_of(&given.object.metadata).is_some() {
+    for (kind, workload) in workload_index.all() {
+        if kind == InputKind::ReplicaSet && workload_index.deployment_of(&workload.object.metadata).is_some() {
             continue;
         }
-        let owner = WorkloadKey::new(kind, &given.object.metadata);
-        let lacking = given.object.missing_pods(kind, owned.get(&owner).copied().unwrap_or_default());
-        if created.pods.len() + lacking > PODS_MAX {
+        let owner = WorkloadKey::new(kind, &workload.object.metadata);
+        let missing = workload.object.missing_pods(kind, pod_counts.get(&owner).copied().unwrap_or_default());
+        if created.pods.len() + missing > PODS_MAX {
             let text = format!(
-                "{} `{}` lacks {lacking} pods; with them the input has more than {PODS_MAX}",
+                "{} `{}` needs {missing} more pods; the input would then have more than {PODS_MAX}",
                 kind.name(),
-                given.object.metadata.namespaced_name()
+                workload.object.metadata.namespaced_name()
             );
-            return Err((given.origin, text));
+            return Err((workload.origin, text));
         }
-        given.create_pods(kind, lacking, &mut taken, &mut claims, &mut created);
+        workload.create_pods(kind, missing, &mut pod_names, &mut claim_names, &mut created);
     }
     Ok(created)
 }
 
-/// A workload, by what no other shares with it.
+/// Kind, namespace and name of a workload.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct WorkloadKey {
     kind: InputKind,
@@ -183,28 +187,29 @@ impl WorkloadKey {
     }
 }
 
-/// The pods of a workload that are in the input.
+/// Numbers of pods of a workload that are in the input.
 #[derive(Debug, Clone, Copy, Default)]
 struct OwnedPodCounts {
-    /// Those that its controller counts.
+    /// Pods that the workload's controller counts.
     active: u32,
     succeeded: u32,
 }
 
 impl OwnedPodCounts {
     fn add_pod(&mut self, pod: &Pod, kind: InputKind) {
-        // A stateful set waits until a pod that is going has gone, for it will use the name again.
-        let is_leaving = pod.metadata.is_terminating() && kind != InputKind::StatefulSet;
+        // A StatefulSet reuses the names of its pods, so it waits until a terminating pod is
+        // deleted.
+        let is_replaced = pod.metadata.is_terminating() && kind != InputKind::StatefulSet;
         match pod.status.phase {
             PodPhase::Succeeded => self.succeeded += 1,
             PodPhase::Failed => {}
-            PodPhase::Pending | PodPhase::Running | PodPhase::Unknown if is_leaving => {}
+            PodPhase::Pending | PodPhase::Running | PodPhase::Unknown if is_replaced => {}
             PodPhase::Pending | PodPhase::Running | PodPhase::Unknown => self.active += 1,
         }
     }
 }
 
-/// The workloads of the input by name.
+/// The workloads of the input by key.
 struct WorkloadIndex<'w> {
     workloads: BTreeMap<WorkloadKey, &'w WithOrigin<Workload>>,
 }
@@ -219,17 +224,17 @@ impl<'w> WorkloadIndex<'w> {
             (InputKind::Job, &workloads.jobs),
         ];
         let entries = lists.into_iter().flat_map(|(kind, list)| {
-            list.iter().map(move |given| (WorkloadKey::new(kind, &given.object.metadata), given))
+            list.iter().map(move |workload| (WorkloadKey::new(kind, &workload.object.metadata), workload))
         });
         Self { workloads: entries.collect() }
     }
 
-    /// All of them, by kind, namespace and name.
+    /// Returns all workloads, sorted by kind, namespace and name.
     fn all(&self) -> impl Iterator<Item = (InputKind, &'w WithOrigin<Workload>)> {
-        self.workloads.iter().map(|(owner, given)| (owner.kind, *given))
+        self.workloads.iter().map(|(owner, workload)| (owner.kind, *workload))
     }
 
-    /// The workload that a reference in a namespace means.
+    /// Returns the workload to which an owner reference in a namespace refers.
     fn get(&self, namespace: &Str, reference: &OwnerReference) -> Option<WorkloadKey> {
         let kind = InputKind::of(&reference.api_version, &reference.kind)?;
         self.find(WorkloadKey { kind, namespace: namespace.clone(), name: reference.name.clone() }, &reference.uid)
@@ -237,17 +242,18 @@ impl<'w> WorkloadIndex<'w> {
 
     fn find(&self, owner: WorkloadKey, uid: &str) -> Option<WorkloadKey> {
         let known = &self.workloads.get(&owner)?.object.metadata.uid;
-        // Manifests from a repository have no uid; where both sides have one, it tells a namesake from the owner.
+        // Manifests from a repository have no uid. If both sides have one, it distinguishes the
+        // owner from another workload of the same name.
         (uid.is_empty() || known.is_empty() || known == uid).then_some(owner)
     }
 
-    /// The deployment in the input that owns a replica set.
+    /// Returns the Deployment in the input that owns a ReplicaSet.
     fn deployment_of(&self, replica_set: &ObjectMeta) -> Option<WorkloadKey> {
         let mut owners = replica_set.owner_references.iter().filter(|owner| owner.kind == InputKind::Deployment.name());
         owners.find_map(|reference| self.get(&replica_set.namespace, reference))
     }
 
-    /// The workload in the input for which a pod counts.
+    /// Returns the workload in the input for which a pod counts.
     fn workload_of_pod(&self, pod: &Pod) -> Option<WorkloadKey> {
         pod.metadata.owner_references.iter().find_map(|reference| match self.get(&pod.metadata.namespace, reference) {
             Some(owner) if owner.kind == InputKind::ReplicaSet => {
@@ -260,7 +266,8 @@ impl<'w> WorkloadIndex<'w> {
         })
     }
 
-    /// A replica set that is not in the input still says whose it is: its name is the deployment's with the template's hash behind.
+    /// Finds the Deployment of a ReplicaSet that is not in the input: the ReplicaSet's name is the
+    /// Deployment's name, a dash and the template's hash.
     fn deployment_by_hash(&self, pod: &Pod, replica_set: &str) -> Option<WorkloadKey> {
         let hash = pod.metadata.labels.get(TEMPLATE_HASH)?;
         let deployment = replica_set.strip_suffix(hash)?.strip_suffix('-')?;
@@ -270,19 +277,19 @@ impl<'w> WorkloadIndex<'w> {
 }
 
 impl Workload {
-    fn missing_pods(&self, kind: InputKind, owned: OwnedPodCounts) -> usize {
-        let wanted = match kind {
-            // Its controller makes no more pods for what is going.
+    fn missing_pods(&self, kind: InputKind, pod_counts: OwnedPodCounts) -> usize {
+        let desired = match kind {
+            // The controller of a workload that is being deleted creates no pods.
             _ if self.metadata.is_terminating() => 0,
-            InputKind::Job => self.job.desired_pods(owned.succeeded),
+            InputKind::Job => self.job.desired_pods(pod_counts.succeeded),
             _ => self.replicas,
         };
-        wanted.saturating_sub(owned.active) as usize
+        desired.saturating_sub(pod_counts.active) as usize
     }
 }
 
 impl JobDemand {
-    /// How many pods are to run now.
+    /// Returns how many pods of the Job should be active now.
     fn desired_pods(&self, succeeded_in_input: u32) -> u32 {
         let succeeded = self.succeeded.max(succeeded_in_input);
         match self.completions {
@@ -298,9 +305,9 @@ impl WithOrigin<Workload> {
     fn create_pods(
         &self,
         kind: InputKind,
-        lacking: usize,
-        taken: &mut BTreeSet<(Str, Str)>,
-        claims: &mut BTreeSet<(Str, Str)>,
+        missing: usize,
+        pod_names: &mut BTreeSet<(Str, Str)>,
+        claim_names: &mut BTreeSet<(Str, Str)>,
         created: &mut CreatedObjects,
     ) {
         let Workload { metadata, template, first_ordinal, claim_templates, .. } = &self.object;
@@ -312,11 +319,11 @@ impl WithOrigin<Workload> {
             controller: true,
         };
         let mut ordinal = if kind == InputKind::StatefulSet { *first_ordinal } else { 0 };
-        for _ in 0..lacking {
+        for _ in 0..missing {
             let name = loop {
                 let name = Str::from(format!("{}-{ordinal}", metadata.name));
                 ordinal += 1;
-                if taken.insert((metadata.namespace.clone(), name.clone())) {
+                if pod_names.insert((metadata.namespace.clone(), name.clone())) {
                     break name;
                 }
             };
@@ -326,7 +333,7 @@ impl WithOrigin<Workload> {
                 pod.spec.volumes.retain(|volume| volume.name != claim_template.metadata.name);
                 let source = VolumeClaimSource::Claim(claim.metadata.name.clone());
                 pod.spec.volumes.push(PodVolume { name: claim_template.metadata.name.clone(), source });
-                if claims.insert(identity(&claim.metadata)) {
+                if claim_names.insert(identity(&claim.metadata)) {
                     created.volume_claims.push(WithOrigin { origin: self.origin, object: claim });
                 }
             }
@@ -343,7 +350,7 @@ impl WithOrigin<Workload> {
     }
 }
 
-/// A stateful set's claim for one of its pods.
+/// Returns the PersistentVolumeClaim that a StatefulSet creates for one of its pods.
 fn volume_claim_for_pod(template: &PersistentVolumeClaim, owner: &ObjectMeta, pod: &str) -> PersistentVolumeClaim {
     let metadata = ObjectMeta {
         name: Str::from(format!("{}-{pod}", template.metadata.name)),
@@ -353,7 +360,7 @@ fn volume_claim_for_pod(template: &PersistentVolumeClaim, owner: &ObjectMeta, po
     PersistentVolumeClaim { metadata, ..template.clone() }
 }
 
-/// The template's labels and those that the controller adds.
+/// Returns the labels of the template and those that the controller adds.
 fn labels_of_pod(kind: InputKind, template: &Labels, owner: &ObjectMeta, pod: &Str) -> Labels {
     let added: &[(&'static str, &Str)] = match kind {
         InputKind::Job => &[("batch.kubernetes.io/job-name", &owner.name), ("job-name", &owner.name)],

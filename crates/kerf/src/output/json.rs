@@ -1,58 +1,58 @@
-//! JSON for programs that people also look at: a line for each field, so that two results can be compared with `diff`, and lists of
-//! plain values on one line, because a list of 400 instance types is no page of its own.
+//! JSON that programs and people read: one line per field, so that `diff` can compare two results,
+//! and lists of plain values on one line, because a list may hold 400 instance types.
 
 use std::io;
 
 use serde::Serialize;
 use serde_json::ser::{Formatter, Serializer};
 
-/// Writes a value and a line end.
-pub(crate) fn write(value: &impl Serialize, to: &mut dyn io::Write) -> io::Result<()> {
-    let mut serializer = Serializer::with_formatter(&mut *to, ObjectLineFormatter { depth: 0, has_value: false });
+/// Writes a value and a newline.
+pub(crate) fn write(value: &impl Serialize, writer: &mut dyn io::Write) -> io::Result<()> {
+    let mut serializer = Serializer::with_formatter(&mut *writer, ObjectLineFormatter { depth: 0, has_value: false });
     value.serialize(&mut serializer).map_err(io::Error::from)?;
-    to.write_all(b"\n")
+    writer.write_all(b"\n")
 }
 
-/// Objects over several lines, lists on one.
+/// Formatter that writes objects over several lines and lists on one line.
 struct ObjectLineFormatter {
-    /// How many objects we are in.
+    /// Number of objects around the current position.
     depth: usize,
-    /// Whether the object or list that ends now had anything in it.
+    /// True if the object or list that ends now contains a value.
     has_value: bool,
 }
 
 impl ObjectLineFormatter {
-    fn write_line_start<W: io::Write + ?Sized>(&self, to: &mut W) -> io::Result<()> {
-        to.write_all(b"\n")?;
-        (0..self.depth).try_for_each(|_| to.write_all(b"  "))
+    fn write_line_start<W: io::Write + ?Sized>(&self, writer: &mut W) -> io::Result<()> {
+        writer.write_all(b"\n")?;
+        (0..self.depth).try_for_each(|_| writer.write_all(b"  "))
     }
 }
 
 impl Formatter for ObjectLineFormatter {
-    fn begin_object<W: io::Write + ?Sized>(&mut self, to: &mut W) -> io::Result<()> {
+    fn begin_object<W: io::Write + ?Sized>(&mut self, writer: &mut W) -> io::Result<()> {
         self.depth += 1;
         self.has_value = false;
-        to.write_all(b"{")
+        writer.write_all(b"{")
     }
 
-    fn end_object<W: io::Write + ?Sized>(&mut self, to: &mut W) -> io::Result<()> {
+    fn end_object<W: io::Write + ?Sized>(&mut self, writer: &mut W) -> io::Result<()> {
         self.depth -= 1;
         if self.has_value {
-            self.write_line_start(to)?;
+            self.write_line_start(writer)?;
         }
         self.has_value = true;
-        to.write_all(b"}")
+        writer.write_all(b"}")
     }
 
-    fn begin_object_key<W: io::Write + ?Sized>(&mut self, to: &mut W, first: bool) -> io::Result<()> {
+    fn begin_object_key<W: io::Write + ?Sized>(&mut self, writer: &mut W, first: bool) -> io::Result<()> {
         if !first {
-            to.write_all(b",")?;
+            writer.write_all(b",")?;
         }
-        self.write_line_start(to)
+        self.write_line_start(writer)
     }
 
-    fn begin_object_value<W: io::Write + ?Sized>(&mut self, to: &mut W) -> io::Result<()> {
-        to.write_all(b": ")
+    fn begin_object_value<W: io::Write + ?Sized>(&mut self, writer: &mut W) -> io::Result<()> {
+        writer.write_all(b": ")
     }
 
     fn end_object_value<W: io::Write + ?Sized>(&mut self, _: &mut W) -> io::Result<()> {
@@ -60,8 +60,8 @@ impl Formatter for ObjectLineFormatter {
         Ok(())
     }
 
-    fn begin_array_value<W: io::Write + ?Sized>(&mut self, to: &mut W, first: bool) -> io::Result<()> {
-        if first { Ok(()) } else { to.write_all(b", ") }
+    fn begin_array_value<W: io::Write + ?Sized>(&mut self, writer: &mut W, first: bool) -> io::Result<()> {
+        if first { Ok(()) } else { writer.write_all(b", ") }
     }
 }
 
@@ -72,7 +72,7 @@ mod tests {
     use serde_json::{Value, json};
 
     #[test]
-    fn fields_have_lines_and_lists_have_not() {
+    fn fields_have_their_own_lines_and_lists_do_not() {
         let value = json!({"a": [1, 2], "b": {}, "c": [{"d": "x", "e": []}, {"d": {}}], "f": {"g": null}});
         let mut bytes = Vec::new();
         super::write(&value, &mut bytes).unwrap();

@@ -1,36 +1,35 @@
-//! What goes to stderr: warnings, errors with their hints, notes. Every line makes sense without colour; colour is only added on a
-//! terminal, and never when `NO_COLOR` is set.
+//! Messages on stderr: warnings, errors and hints. Messages do not depend on colour. Colour is
+//! added only on a terminal, and never if `NO_COLOR` is set.
 
 use std::fmt::Display;
 use std::io::{IsTerminal, Write};
 
 use crate::exit::{CommandFailure, Exit, Problem, Severity};
 
-/// The writer of messages.
 pub(crate) struct Messages<'t> {
-    to: Box<dyn Write + 't>,
+    writer: Box<dyn Write + 't>,
     is_coloured: bool,
 }
 
 impl<'t> Messages<'t> {
-    /// Messages for the person who started the program.
+    /// Returns a writer to stderr, with colour if stderr is a terminal.
     pub(crate) fn on_stderr() -> Self {
         let no_colour = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
         let stderr = std::io::stderr();
-        Self { is_coloured: stderr.is_terminal() && !no_colour, to: Box::new(stderr) }
+        Self { is_coloured: stderr.is_terminal() && !no_colour, writer: Box::new(stderr) }
     }
 
-    /// Messages for whoever reads them here, without colour.
-    pub(crate) fn to_buffer(to: &'t mut Vec<u8>) -> Self {
-        Self { is_coloured: false, to: Box::new(to) }
+    /// Returns a writer to a buffer, without colour.
+    pub(crate) fn to_buffer(writer: &'t mut Vec<u8>) -> Self {
+        Self { is_coloured: false, writer: Box::new(writer) }
     }
 
-    /// Something that the person should know and that stops nothing.
+    /// Prints a message that does not make the command fail.
     pub(crate) fn print_warning(&mut self, text: impl Display) {
         self.write_line("warning", "33", &text);
     }
 
-    /// Tells why there is no result, and with which code the program ends.
+    /// Prints the reasons of a failure and returns its exit code.
     pub(crate) fn print_failure(&mut self, failure: &CommandFailure) -> Exit {
         match failure {
             CommandFailure::BadInput(problems) => problems.iter().for_each(|problem| self.print_problem(problem)),
@@ -49,14 +48,14 @@ impl<'t> Messages<'t> {
         }
     }
 
-    /// One message; a person who has closed stderr does not want to hear it.
+    /// Writes one message; errors are ignored, because there is no other place for messages.
     fn write_line(&mut self, label: &str, colour: &str, text: &dyn Display) {
-        // `error: ` and `hint:  ` are equally wide, so that the two sentences stand under each other.
+        // `error: ` and `hint:  ` have the same width, so that the two texts are aligned.
         let gap = if label == "hint" { "  " } else { " " };
         let _ = if self.is_coloured {
-            writeln!(self.to, "\x1b[1;{colour}m{label}:\x1b[0m{gap}{text}")
+            writeln!(self.writer, "\x1b[1;{colour}m{label}:\x1b[0m{gap}{text}")
         } else {
-            writeln!(self.to, "{label}:{gap}{text}")
+            writeln!(self.writer, "{label}:{gap}{text}")
         };
     }
 }

@@ -1,8 +1,9 @@
-//! A plan as programs read it (spec 09 section 2.2): a published interface. The types here are written for their readers and converted
-//! to by hand, so that a change inside the engine cannot change what a script sees. A field never changes its meaning; new ones may come.
+//! A plan as published JSON (spec 09 section 2.2). These types are separate from the engine's and
+//! converted by hand, so that a change of the engine cannot change the JSON. A field never changes
+//! its meaning; new fields may be added.
 //!
-//! They borrow from the engine's answer: a plan for 20,000 pods lists a million instance types, and copying them would take longer than
-//! finding them.
+//! The types borrow from the engine's result: a plan for 20,000 pods lists a million instance
+//! types, and copying them would take longer than computing them.
 
 mod table;
 
@@ -18,7 +19,7 @@ use serde::{Serialize, Serializer};
 use crate::args::Format;
 use crate::output::json;
 
-/// What would happen.
+/// A whole plan: what the controllers would do now.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct PublishedPlan<'s> {
@@ -32,26 +33,27 @@ pub(crate) struct PublishedPlan<'s> {
     stats: Option<PublishedStats>,
 }
 
-/// Where pending pods would go.
+/// Nodes for pending pods.
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct PublishedProvisioning<'s> {
-    /// Machines to launch.
+    /// Instances to launch.
     node_claims: Vec<PublishedNodeClaim<'s>>,
-    /// Pods that fit on what is there.
+    /// Pods that fit on existing nodes.
     existing_nodes: Vec<PublishedPlacement<'s>>,
-    /// Pods that find no place.
+    /// Pods that cannot be placed.
     pub(crate) unschedulable: Vec<PublishedUnschedulable<'s>>,
 }
 
-/// A machine to launch.
+/// An instance to launch.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct PublishedNodeClaim<'s> {
     node_pool: &'s str,
     /// `namespace/name`, sorted.
     pods: &'s [Str],
-    /// All that may be launched, cheapest first; beside a reservation what else would have done, last.
+    /// All instance types that may be launched, cheapest first. A claim that holds reservations
+    /// lists its other types last; they are never launched.
     instance_types: &'s [Str],
     /// Sorted by key and operator.
     #[serde(serialize_with = "requirements")]
@@ -62,7 +64,7 @@ struct PublishedNodeClaim<'s> {
     estimate: Option<PublishedEstimate<'s>>,
 }
 
-/// What a machine must be.
+/// A requirement on the labels of a node.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct PublishedRequirement<'s> {
@@ -73,7 +75,7 @@ struct PublishedRequirement<'s> {
     min_values: Option<u32>,
 }
 
-/// The launch that is expected.
+/// The cheapest launch that a claim allows.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct PublishedEstimate<'s> {
@@ -83,7 +85,7 @@ struct PublishedEstimate<'s> {
     price_per_hour: f64,
 }
 
-/// Pods for a node that is there.
+/// Pods to place on an existing node.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct PublishedPlacement<'s> {
@@ -91,27 +93,27 @@ struct PublishedPlacement<'s> {
     pods: &'s [Str],
 }
 
-/// A pod that finds no place.
+/// A pod that cannot be placed.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct PublishedUnschedulable<'s> {
     pod: &'s str,
-    /// From the list in `docs/reasons.md`.
+    /// A code of `docs/reasons.md`.
     code: &'static str,
     message: String,
 }
 
-/// What would be taken away or replaced.
+/// Nodes to remove or replace, and nodes that stay.
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct PublishedDisruption<'s> {
     /// In the order of execution.
     pub(crate) commands: Vec<PublishedCommand<'s>>,
-    /// Nodes that stay: one entry for each reason.
+    /// Nodes that stay; one entry per node and reason.
     blocked: Vec<PublishedBlock<'s>>,
 }
 
-/// One step of disruption.
+/// A disruption command.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct PublishedCommand<'s> {
@@ -119,23 +121,23 @@ pub(crate) struct PublishedCommand<'s> {
     reason: String,
     /// `delete` or `replace`.
     decision: &'static str,
-    /// Sorted: they go together.
+    /// The nodes that are removed together, sorted.
     nodes: Vec<&'s str>,
-    /// Pods that would be evicted and run again elsewhere.
+    /// Pods that are evicted and must run elsewhere.
     pods: &'s [Str],
     replacements: Vec<PublishedReplacement<'s>>,
-    /// Pods for nodes that are there: those that are evicted, and others that were pending.
+    /// Pods to place on existing nodes: evicted pods, and others that were pending.
     existing_nodes: Vec<PublishedPlacement<'s>>,
-    /// Less than nothing when drift leads to something dearer.
+    /// Savings in dollars per hour; negative if drift leads to a more expensive node.
     savings_per_hour: f64,
 }
 
-/// A machine to launch before others go.
+/// An instance to launch before nodes are removed.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct PublishedReplacement<'s> {
     node_pool: &'s str,
-    /// What later commands of the plan call the node.
+    /// Name by which later commands of the plan refer to the node.
     name: &'s str,
     /// `namespace/name`, sorted.
     pods: &'s [Str],
@@ -145,27 +147,27 @@ struct PublishedReplacement<'s> {
     estimate: Option<PublishedEstimate<'s>>,
 }
 
-/// A node that is left alone, and why.
+/// A node that stays, with one reason.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct PublishedBlock<'s> {
     node: &'s str,
-    /// From the list in `docs/reasons.md`.
+    /// A code of `docs/reasons.md`.
     code: &'static str,
     message: String,
 }
 
-/// Money.
+/// Price of the managed nodes, in dollars per hour.
 #[derive(Debug, Clone, Copy, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct PublishedCost {
-    /// The managed nodes of the input.
+    /// Price of the managed nodes of the input.
     pub(crate) current_per_hour: f64,
-    /// After provisioning and disruption.
+    /// Price after provisioning and disruption.
     pub(crate) planned_per_hour: f64,
 }
 
-/// What was measured; not part of "same input, same bytes".
+/// Measurements. They differ between runs with the same input.
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct PublishedStats {
@@ -182,8 +184,8 @@ pub(crate) struct PublishedStats {
 }
 
 impl<'s> PublishedPlan<'s> {
-    /// A plan for an instant, with what the engine found for the pending pods and for the nodes; `notes` adds to the reasons of some pods that
-    /// find no place.
+    /// Builds the plan for time `at` from the engine's results. `notes` adds a text to the reasons
+    /// of some unplaced pods.
     pub(crate) fn new(
         at: Timestamp,
         solution: Option<&'s Solution>,
@@ -207,22 +209,23 @@ impl<'s> PublishedPlan<'s> {
         }
     }
 
-    /// Writes the plan.
-    pub(crate) fn write(&self, format: Format, to: &mut dyn io::Write) -> io::Result<()> {
+    /// Writes the plan in a format.
+    pub(crate) fn write(&self, format: Format, writer: &mut dyn io::Write) -> io::Result<()> {
         match format {
-            Format::Table => to.write_all(table::render(self).as_bytes()),
-            Format::Json => json::write(self, to),
-            Format::Yaml => to.write_all(self.yaml()?.as_bytes()),
+            Format::Table => writer.write_all(table::render(self).as_bytes()),
+            Format::Json => json::write(self, writer),
+            Format::Yaml => writer.write_all(self.yaml()?.as_bytes()),
         }
     }
 }
 
 impl PublishedPlan<'_> {
-    /// YAML whose instant is a text for every reader: without quotes those of YAML 1.1 make a time of it.
+    /// Returns the plan as YAML. The time is quoted, because readers of YAML 1.1 would otherwise
+    /// parse it as a timestamp.
     fn yaml(&self) -> io::Result<String> {
         let text = serde_yaml_ng::to_string(self).map_err(io::Error::other)?;
-        let bare = format!("\nat: {}\n", self.at);
-        Ok(text.replacen(&bare, &format!("\nat: \"{}\"\n", self.at), 1))
+        let unquoted = format!("\nat: {}\n", self.at);
+        Ok(text.replacen(&unquoted, &format!("\nat: \"{}\"\n", self.at), 1))
     }
 }
 

@@ -1,40 +1,40 @@
-//! A sign of life on a terminal: when a stage takes more than a second, a line on stderr says what is going on. Pipes and logs never
-//! see it, and it ends before anything else is written.
+//! Progress on a terminal: if a stage takes more than a second, a line on stderr names it. Nothing
+//! is written to pipes and files. The line is written before any later output.
 
 use std::io::{IsTerminal, Write};
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// How long a person waits without asking what is going on.
+/// Duration of a stage after which its name is printed.
 const PROGRESS_DELAY: Duration = Duration::from_secs(1);
 
-/// Watches over one stage; its end is this value's end.
+/// Watches one stage; dropping it ends the stage.
 pub(crate) struct StageProgress {
     watcher: Option<(Sender<()>, JoinHandle<()>)>,
 }
 
 impl StageProgress {
-    /// Begins to watch over a stage, if a person is there to be told.
+    /// Starts to watch a stage if stderr is a terminal.
     pub(crate) fn start(stage: &'static str) -> Self {
         Self::start_with(stage, std::io::stderr().is_terminal(), PROGRESS_DELAY, std::io::stderr())
     }
 
     fn start_with(
         stage: &'static str,
-        is_watched: bool,
-        patience: Duration,
-        mut to: impl Write + Send + 'static,
+        is_terminal: bool,
+        delay: Duration,
+        mut writer: impl Write + Send + 'static,
     ) -> Self {
-        let watcher = is_watched.then(|| {
-            let (ended, end) = mpsc::channel();
+        let watcher = is_terminal.then(|| {
+            let (end_sender, end_receiver) = mpsc::channel();
             let watch = move || {
-                if end.recv_timeout(patience) == Err(RecvTimeoutError::Timeout) {
-                    // Nobody minds if this does not get through.
-                    let _ = writeln!(to, "{stage} …");
+                if end_receiver.recv_timeout(delay) == Err(RecvTimeoutError::Timeout) {
+                    // The line is only informative; ignore errors.
+                    let _ = writeln!(writer, "{stage} …");
                 }
             };
-            (ended, std::thread::spawn(watch))
+            (end_sender, std::thread::spawn(watch))
         });
         Self { watcher }
     }
@@ -42,9 +42,9 @@ impl StageProgress {
 
 impl Drop for StageProgress {
     fn drop(&mut self) {
-        if let Some((ended, watcher)) = self.watcher.take() {
-            drop(ended);
-            // A watcher that panicked has nothing more to say.
+        if let Some((end_sender, watcher)) = self.watcher.take() {
+            drop(end_sender);
+            // A panic of the watcher thread does not matter.
             let _ = watcher.join();
         }
     }
@@ -56,7 +56,7 @@ mod tests {
 
     use super::*;
 
-    /// Hands every write on to whoever waits for it.
+    /// Sends every write to a channel.
     struct ChannelWriter(Sender<Vec<u8>>);
 
     impl Write for ChannelWriter {
@@ -72,20 +72,20 @@ mod tests {
 
     // spec 09 #14: the progress line; time and memory are measured, not tested
     #[test]
-    fn a_stage_that_takes_long_is_named_to_a_person() {
-        let (tell, told) = mpsc::channel();
-        let progress = StageProgress::start_with("reading", true, Duration::ZERO, ChannelWriter(tell));
-        // Waits for the first part of the line, not for a time.
-        assert_eq!(told.recv().unwrap(), b"reading");
+    fn a_long_stage_is_named_on_a_terminal() {
+        let (sender, receiver) = mpsc::channel();
+        let progress = StageProgress::start_with("reading", true, Duration::ZERO, ChannelWriter(sender));
+        // Waits for the first part of the line, not for a period of time.
+        assert_eq!(receiver.recv().unwrap(), b"reading");
         drop(progress);
     }
 
     #[test]
-    fn a_short_stage_and_a_pipe_are_left_alone() {
-        for (is_watched, patience) in [(true, Duration::MAX), (false, Duration::ZERO)] {
-            let (tell, told) = mpsc::channel();
-            drop(StageProgress::start_with("reading", is_watched, patience, ChannelWriter(tell)));
-            assert!(told.recv().is_err(), "nobody is told, and the sender is gone");
+    fn a_short_stage_or_a_pipe_gets_no_line() {
+        for (is_terminal, delay) in [(true, Duration::MAX), (false, Duration::ZERO)] {
+            let (sender, receiver) = mpsc::channel();
+            drop(StageProgress::start_with("reading", is_terminal, delay, ChannelWriter(sender)));
+            assert!(receiver.recv().is_err(), "nothing is written, and the sender is dropped");
         }
     }
 }

@@ -1,4 +1,5 @@
-//! What came of a scenario, as people read it: a table of how it went, and a line each for pods, nodes, moves and money.
+//! The report of a scenario for people: a timeline, and lines on pods, nodes, moves, evictions and
+//! cost.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -7,18 +8,17 @@ use kerf_sandbox::sim::{Sample, SimulationReport, SteadyReport, TimesToRun};
 
 use super::table;
 
-/// The most rows of the table.
+/// Maximum number of rows of the timeline.
 const ROWS_MAX: usize = 16;
 
-/// Renders a report.
 pub(crate) fn render_report(report: &SimulationReport) -> String {
     let mut text = format!(
-        "{}: {} of cluster time, seed {}\n\n",
+        "{}: {} of virtual time, seed {}\n\n",
         report.scenario,
         format_clock(report.virtual_seconds),
         report.seed
     );
-    let head = ["TIME", "WAITING", "RUNNING", "NODES", "$/HOUR"];
+    let head = ["TIME", "PENDING", "RUNNING", "NODES", "$/HOUR"];
     let step = report.timeline.len().div_ceil(ROWS_MAX).max(1);
     let row = |sample: &Sample| {
         vec![
@@ -30,7 +30,7 @@ pub(crate) fn render_report(report: &SimulationReport) -> String {
         ]
     };
     let last = report.timeline.len().saturating_sub(1);
-    let shown = report.timeline.iter().enumerate().filter(|(place, _)| place % step == 0 || *place == last);
+    let shown = report.timeline.iter().enumerate().filter(|(index, _)| index % step == 0 || *index == last);
     let _ = writeln!(text, "{}", table(&head, shown.map(|(_, sample)| row(sample))));
     let (pods, nodes, cost) = (&report.pods, &report.nodes, &report.cost);
     let _ = writeln!(
@@ -40,31 +40,22 @@ pub(crate) fn render_report(report: &SimulationReport) -> String {
         pods.ran,
         describe_times_to_run(pods.time_to_run)
     );
-    let _ = writeln!(
-        text,
-        "Nodes       {} launched, {} at most at once, {} at the end",
-        nodes.launched, nodes.peak, nodes.at_end
-    );
-    let _ = writeln!(text, "Moves       {}", describe_counts(&report.moves));
+    let _ = writeln!(text, "Nodes       {} launched, peak {}, {} at the end", nodes.launched, nodes.peak, nodes.at_end);
+    let _ = writeln!(text, "NodeClaims  deleted: {}", describe_counts(&report.moves));
     let _ = writeln!(text, "Evictions   {}", describe_counts(&report.evictions_by_reason));
     let _ = writeln!(
         text,
-        "Money       {} spent, {} saved against a cluster that never shrinks",
+        "Cost        {} spent, {} less than if no node had been removed",
         dollars(cost.spent_micro_dollars),
         dollars(cost.saved_micro_dollars)
     );
     if let Some(steady) = &report.steady {
-        let _ = writeln!(text, "At rest     {}", describe_steady(steady));
+        let _ = writeln!(text, "Steady      {}", describe_steady(steady));
     }
     if report.violations.is_empty() {
         let _ = writeln!(text, "Invariants  all held");
     } else {
-        let _ = writeln!(
-            text,
-            "Invariants  {} broken (the same seed, {}, repeats it)",
-            report.violations.len(),
-            report.seed
-        );
+        let _ = writeln!(text, "Invariants  {} violated (repeat with --seed {})", report.violations.len(), report.seed);
         for violation in &report.violations {
             let _ = writeln!(text, "  {}  {}: {}", format_clock(violation.at_seconds), violation.rule, violation.what);
         }
@@ -79,18 +70,18 @@ fn describe_counts(counts: &BTreeMap<String, usize>) -> String {
 
 fn describe_times_to_run(times: TimesToRun) -> String {
     let seconds = |millis: u64| format!("{}.{} s", millis / 1000, millis % 1000 / 100);
-    let (half, most, all) = (seconds(times.p50_millis), seconds(times.p95_millis), seconds(times.max_millis));
-    format!("; from creation to Running: half within {half}, 95 % within {most}, all within {all}")
+    let (p50, p95, max) = (seconds(times.p50_millis), seconds(times.p95_millis), seconds(times.max_millis));
+    format!("; from creation to Running: half within {p50}, 95 % within {p95}, all within {max}")
 }
 
 fn describe_steady(steady: &SteadyReport) -> String {
     let SteadyReport { evictions, unchanged_evicted, appraisals, dearest } = steady;
-    let mut text = format!("{evictions} pods evicted, {unchanged_evicted} of them for whom nothing had changed");
+    let mut text = format!("{evictions} pods evicted, {unchanged_evicted} of them of unchanged workloads");
     if let Some(dearest) = dearest {
         let (permille, at) = (dearest.permille(), format_clock(dearest.at_seconds));
         let _ = write!(
             text,
-            "; at most {}.{} % of the best plan's price in {appraisals} comparisons, at {at}",
+            "; cost at most {}.{} % of the best plan's (at {at}; {appraisals} comparisons)",
             permille / 10,
             permille % 10
         );
@@ -98,12 +89,12 @@ fn describe_steady(steady: &SteadyReport) -> String {
     text
 }
 
-/// `hh:mm:ss`.
+/// Formats seconds as `hh:mm:ss`.
 fn format_clock(seconds: u64) -> String {
     format!("{:02}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60)
 }
 
-/// To the nearest hundredth of a cent.
+/// Formats an amount, rounded to a hundredth of a cent.
 fn dollars(micro: u64) -> String {
     let price = (micro + 50) / 100;
     format!("${}.{:04}", price / 10_000, price % 10_000)
@@ -114,14 +105,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reasons_have_numbers() {
+    fn counts_are_listed_by_reason() {
         assert_eq!(describe_counts(&BTreeMap::new()), "none");
         let counts = [("Drifted", 2), ("Underutilized", 31)].map(|(reason, count)| (reason.to_owned(), count));
         assert_eq!(describe_counts(&BTreeMap::from(counts)), "Drifted 2, Underutilized 31");
     }
 
     #[test]
-    fn money_and_time_are_rounded_once() {
+    fn prices_are_rounded_and_times_are_formatted() {
         assert_eq!(dollars(1_234_549), "$1.2345");
         assert_eq!(dollars(1_234_550), "$1.2346");
         assert_eq!(format_clock(3_725), "01:02:05");

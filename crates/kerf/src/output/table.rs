@@ -1,12 +1,13 @@
-//! Tables for people: aligned columns without lines, at most 100 columns wide, so that they can be read on a small terminal, pasted
-//! into an issue and cut with the usual tools.
+//! Tables for people: aligned columns without lines, at most 100 columns wide, so that they fit on
+//! a small terminal and can be pasted into an issue or processed with standard tools.
 
 use comfy_table::{Cell, ContentArrangement, Table, presets};
 
-/// The most columns of text.
+/// Maximum width in columns.
 const WIDTH_MAX: u16 = 100;
 
-/// A table with its heading; cells that do not fit are continued on the next line. Nothing at all if there are no rows.
+/// Renders a table with a header. Cells that do not fit continue on the next line. Returns an empty
+/// text if there are no rows.
 pub(crate) fn table<R>(head: &[&str], rows: impl IntoIterator<Item = R>) -> String
 where
     R: IntoIterator<Item = String>,

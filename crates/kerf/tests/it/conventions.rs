@@ -1,4 +1,4 @@
-//! What holds for every command (spec 09 section 1): help, version, exit codes, where output goes.
+//! Conventions of all commands (spec 09 section 1): help, version, exit codes, stdout and stderr.
 
 use std::process::Command;
 
@@ -9,7 +9,7 @@ use crate::program::{kerf, run_without_reader, temp_folder};
 const POD: &str = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {containers: [{name: a, image: a}]}\n";
 
 #[test]
-fn help_reads_like_documentation() {
+fn the_help_pages_match_their_snapshots() {
     assert_snapshot!("help", kerf(&["--help"]).transcript());
     assert_snapshot!("help_controller", kerf(&["controller", "--help"]).transcript());
     assert_snapshot!("help_crds", kerf(&["crds", "--help"]).transcript());
@@ -29,49 +29,50 @@ fn version_is_one_line() {
 }
 
 #[test]
-fn bad_usage_ends_with_2_and_says_nothing_on_stdout() {
+fn bad_usage_exits_with_2_and_prints_nothing_to_stdout() {
     for arguments in [&["nonsense"][..], &["validate", "--nonsense"], &[]] {
-        let seen = kerf(arguments).run();
-        assert_eq!((seen.code, seen.stdout.as_str()), (2, ""), "{arguments:?}");
-        assert!(seen.stderr.contains("Usage: kerf"), "{arguments:?}: {}", seen.stderr);
+        let output = kerf(arguments).run();
+        assert_eq!((output.code, output.stdout.as_str()), (2, ""), "{arguments:?}");
+        assert!(output.stderr.contains("Usage: kerf"), "{arguments:?}: {}", output.stderr);
     }
 }
 
 #[test]
-fn nothing_is_coloured_when_nobody_looks() {
-    let seen = kerf(&["validate", "-f", "missing.yaml"]).run();
-    assert!(!seen.stderr.contains('\x1b'), "{}", seen.stderr);
+fn output_to_a_pipe_has_no_colour() {
+    let output = kerf(&["validate", "-f", "missing.yaml"]).run();
+    assert!(!output.stderr.contains('\x1b'), "{}", output.stderr);
 }
 
 // spec 09 #13, for every command: a pipe that closes early ends the program quietly
 #[test]
-fn a_reader_that_goes_away_is_no_error() {
+fn a_closed_pipe_is_not_an_error() {
     assert_eq!(run_without_reader(&["validate", "-f", "-"], POD), (Some(0), String::new()));
     assert_eq!(run_without_reader(&["plan", "-f", "-"], POD), (Some(0), String::new()));
 }
 
-// Spec 09 section 1: a pipe that closes early ends the program with the right code, and that of a gate is 3.
+// Spec 09 section 1: a pipe that closes early ends the program with the right code, and the code of
+// a tripped gate is 3.
 #[test]
-fn a_gate_trips_though_nobody_reads() {
+fn a_gate_trips_even_if_the_pipe_is_closed() {
     let (code, stderr) = run_without_reader(&["plan", "-f", "-", "--fail-on", "unschedulable", "-o", "json"], POD);
-    assert_eq!((code, stderr.as_str()), (Some(3), "warning: gate tripped: 1 pod finds no place\n"));
+    assert_eq!((code, stderr.as_str()), (Some(3), "warning: --fail-on unschedulable: 1 pod would stay pending\n"));
 }
 
-// A full disk is a failure of the work, not of the input.
+// A full disk is an execution failure (code 1), not bad input (code 2).
 #[cfg(target_os = "linux")]
 #[test]
-fn a_full_disk_is_said_and_ends_with_1() {
+fn a_full_disk_is_reported_with_exit_code_1() {
     let folder = temp_folder(&[("pod.yaml", POD)]);
     for arguments in [&["validate", "-f", "pod.yaml"][..], &["--help"], &["plan", "--help"], &["--version"]] {
         let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
-        let output = Command::new(assert_cmd::cargo::cargo_bin!("kerf"))
+        let process_output = Command::new(assert_cmd::cargo::cargo_bin!("kerf"))
             .args(arguments)
             .current_dir(folder.path())
             .stdout(full)
             .output()
             .unwrap();
-        let stderr = String::from_utf8(output.stderr).unwrap();
+        let stderr = String::from_utf8(process_output.stderr).unwrap();
         let expected = "error: cannot write the result to stdout: No space left on device (os error 28)\n";
-        assert_eq!((output.status.code(), stderr.as_str()), (Some(1), expected), "{arguments:?}");
+        assert_eq!((process_output.status.code(), stderr.as_str()), (Some(1), expected), "{arguments:?}");
     }
 }

@@ -4,7 +4,7 @@ use insta::assert_snapshot;
 
 use crate::program::{kerf, temp_folder};
 
-/// The manifests that ship with Kerf; this test stands in the repository.
+/// Returns names and texts of the manifests that ship with Kerf, from `deploy/crds`.
 fn deployed_manifests() -> Vec<(String, String)> {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/crds");
     let mut files: Vec<_> = std::fs::read_dir(folder)
@@ -35,20 +35,20 @@ fn the_summary_names_every_kind() {
 
 #[test]
 fn the_default_is_a_stream_of_the_deployed_manifests() {
-    let seen = kerf(&["crds"]).run();
+    let output = kerf(&["crds"]).run();
     let texts: Vec<String> = deployed_manifests().into_iter().map(|(_, text)| text).collect();
     let expected = format!("---\n{}", texts.join("---\n"));
-    assert_eq!((seen.code, seen.stderr.as_str()), (0, ""));
-    assert!(seen.stdout == expected, "kerf crds and deploy/crds differ");
+    assert_eq!((output.code, output.stderr.as_str()), (0, ""));
+    assert!(output.stdout == expected, "kerf crds and deploy/crds differ");
 }
 
 #[test]
 fn a_folder_gets_the_deployed_files() {
     let folder = temp_folder(&[]);
-    let seen = kerf(&["crds", "-o", "dir=new/crds"]).current_dir(folder.path()).run();
+    let output = kerf(&["crds", "-o", "dir=new/crds"]).current_dir(folder.path()).run();
     let deployed = deployed_manifests();
     let names: Vec<String> = deployed.iter().map(|(name, _)| format!("new/crds/{name}")).collect();
-    assert_eq!((seen.code, seen.stdout), (0, names.join("\n") + "\n"));
+    assert_eq!((output.code, output.stdout), (0, names.join("\n") + "\n"));
     for (name, text) in deployed {
         assert_eq!(std::fs::read_to_string(folder.path().join("new/crds").join(name)).unwrap(), text);
     }
@@ -56,32 +56,34 @@ fn a_folder_gets_the_deployed_files() {
 
 #[test]
 fn json_is_one_list_of_the_chosen_group() {
-    let seen = kerf(&["crds", "--group", "karpenter.sh", "-o", "json"]).run();
-    let list: serde_json::Value = serde_json::from_str(&seen.stdout).unwrap();
+    let output = kerf(&["crds", "--group", "karpenter.sh", "-o", "json"]).run();
+    let list: serde_json::Value = serde_json::from_str(&output.stdout).unwrap();
     let kinds: Vec<_> = list["items"].as_array().unwrap().iter().map(|crd| &crd["spec"]["names"]["kind"]).collect();
     assert_eq!(kinds, ["NodeClaim", "NodeOverlay", "NodePool"]);
     assert_eq!(list["kind"], "List");
 }
 
 #[test]
-fn providers_differ_in_the_labels_that_they_guard() {
-    let of = |provider: &str| kerf(&["crds", "--provider", provider]).run().stdout;
-    assert!(of("kwok").contains("karpenter.kwok.sh/instance-size") && of("kwok") != of("aws"));
-    assert_eq!(of("aws"), kerf(&["crds"]).run().stdout);
+fn providers_differ_in_the_labels_that_they_protect() {
+    let manifests_of = |provider: &str| kerf(&["crds", "--provider", provider]).run().stdout;
+    assert!(
+        manifests_of("kwok").contains("karpenter.kwok.sh/instance-size") && manifests_of("kwok") != manifests_of("aws")
+    );
+    assert_eq!(manifests_of("aws"), kerf(&["crds"]).run().stdout);
 }
 
 #[test]
-fn what_cannot_be_is_said() {
+fn invalid_options_are_errors() {
     assert_snapshot!(kerf(&["crds", "--group", "example.com"]).transcript(), @r"
     exit code 2
     --- stderr
-    error: Kerf has no kind in the group `example.com`
-    hint:  name one of: autoscaling.x-k8s.io, karpenter.k8s.aws, karpenter.kwok.sh, karpenter.sh
+    error: --group: Kerf has no CRD in the API group `example.com`
+    hint:  use one of: autoscaling.x-k8s.io, karpenter.k8s.aws, karpenter.kwok.sh, karpenter.sh
     ");
     assert_snapshot!(kerf(&["crds", "-o", "dir="]).transcript(), @r"
     exit code 2
     --- stderr
-    error: invalid value 'dir=' for '--output <FORMAT>': dir= needs a path behind it
+    error: invalid value 'dir=' for '--output <FORMAT>': `dir=` must be followed by a path, for example dir=deploy/crds
 
     For more information, try '--help'.
     ");
@@ -89,6 +91,6 @@ fn what_cannot_be_is_said() {
     assert_snapshot!(kerf(&["crds", "-o", "dir=file/x"]).current_dir(folder.path()).transcript(), @r"
     exit code 1
     --- stderr
-    error: cannot make the folder file/x: Not a directory (os error 20)
+    error: cannot create the folder file/x: Not a directory (os error 20)
     ");
 }

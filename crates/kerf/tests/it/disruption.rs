@@ -1,4 +1,5 @@
-//! `kerf plan`, the half that takes nodes away (spec 09 section 2): commands, nodes that stay with their reasons, and money.
+//! The disruption part of `kerf plan` (spec 09 section 2): commands, nodes that stay with their
+//! reasons, and cost.
 
 use insta::assert_snapshot;
 use serde_json::{Value, json};
@@ -7,7 +8,7 @@ use crate::program::{KerfCommand, kerf};
 
 const AT_FLAG: [&str; 2] = ["--at", "2026-03-04T12:00:00Z"];
 
-/// `kerf plan` of the example that shows it, without measurements.
+/// Returns `kerf plan` for `examples/underused.yaml`, without measurements.
 fn plan(arguments: &[&str]) -> KerfCommand {
     let example = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/underused.yaml");
     kerf(&[&["plan", "-f", example, "--no-stats"], arguments].concat())
@@ -18,9 +19,9 @@ fn plan_json(arguments: &[&str]) -> Value {
 }
 
 #[test]
-fn the_table_says_what_goes_what_stays_and_what_it_saves() {
+fn the_table_lists_commands_blocked_nodes_and_savings() {
     assert_snapshot!(plan(&AT_FLAG).run().stdout, @r"
-    Nodes that go
+    Nodes to remove
 
     REASON         DECISION  NODES      PODS  NEW NODES         $/HOUR SAVED
     Empty          delete    node-c     0                       0.1086
@@ -73,7 +74,7 @@ fn json_has_every_published_field() {
 }
 
 #[test]
-fn the_planned_price_is_the_current_one_less_all_savings() {
+fn the_planned_price_is_the_current_price_minus_the_savings() {
     let plan = plan_json(&AT_FLAG);
     let saved: f64 = plan["disruption"]["commands"]
         .as_array()
@@ -87,15 +88,15 @@ fn the_planned_price_is_the_current_one_less_all_savings() {
 }
 
 #[test]
-fn the_other_half_alone_disrupts_nothing_and_the_gate_tells_them_apart() {
-    let other = plan_json(&[AT_FLAG[0], AT_FLAG[1], "--only", "provisioning"]);
-    assert_eq!(other["disruption"], json!({"commands": [], "blocked": []}));
+fn provisioning_alone_disrupts_nothing_and_does_not_trip_the_gate() {
+    let provisioning_plan = plan_json(&[AT_FLAG[0], AT_FLAG[1], "--only", "provisioning"]);
+    assert_eq!(provisioning_plan["disruption"], json!({"commands": [], "blocked": []}));
     assert_eq!(plan(&[AT_FLAG[0], AT_FLAG[1], "--only", "provisioning", "--fail-on", "disruption"]).run().code, 0);
     assert_eq!(plan(&[AT_FLAG[0], AT_FLAG[1], "--fail-on", "disruption"]).run().code, 3);
 }
 
 #[test]
-fn a_window_that_has_not_passed_keeps_the_nodes() {
+fn consolidate_after_keeps_the_nodes() {
     let early = plan_json(&["--at", "2026-03-01T08:00:30Z"]);
     assert_eq!(early["disruption"]["commands"], json!([]));
     let codes: Vec<&str> = early["disruption"]["blocked"]

@@ -1,4 +1,4 @@
-//! How input is given and what is said of bad input (spec 09 sections 1 and 2.1).
+//! Input options, and messages about bad input (spec 09 sections 1 and 2.1).
 
 use insta::assert_snapshot;
 
@@ -23,11 +23,11 @@ fn files_folders_and_stdin_can_be_mixed() {
         ("deep/notes.txt", "not: [read"),
     ]);
     let stdin = "apiVersion: v1\nkind: Node\nmetadata: {name: m}\n";
-    let seen = kerf(&["validate", "-f", "a.yaml", "-f", "deep", "-f", "-"])
+    let output = kerf(&["validate", "-f", "a.yaml", "-f", "deep", "-f", "-"])
         .current_dir(folder.path())
         .stdin(stdin)
         .transcript();
-    assert_snapshot!(seen, @r"
+    assert_snapshot!(output, @r"
     exit code 0
     --- stdout
           1 Node
@@ -37,25 +37,25 @@ fn files_folders_and_stdin_can_be_mixed() {
 
 // spec 09 #2
 #[test]
-fn no_object_at_all_is_bad_input() {
+fn an_input_without_objects_is_bad_input() {
     for (files, arguments) in [
         (&[("empty.yaml", "")][..], &["-f", "empty.yaml"][..]),
         (&[("comments.yaml", "# nothing\n---\n# here\n")], &["-f", "comments.yaml"]),
         (&[("folder/readme.txt", "x")], &["-f", "folder"]),
     ] {
-        let seen = validate(files, arguments);
-        assert!(seen.starts_with("exit code 2\n--- stderr\nerror: no object was found in "), "{seen}");
+        let output = validate(files, arguments);
+        assert!(output.starts_with("exit code 2\n--- stderr\nerror: no object found in "), "{output}");
     }
     assert_snapshot!(validate(&[("a/x.txt", ""), ("b.yaml", "---\n")], &["-f", "a", "-f", "b.yaml"]), @r"
     exit code 2
     --- stderr
-    error: no object was found in a, b.yaml
+    error: no object found in a, b.yaml
     hint:  folders are searched for *.yaml, *.yml and *.json; `-f -` reads stdin
     ");
 }
 
 #[test]
-fn without_any_place_it_is_told_how_to_name_one() {
+fn a_missing_input_has_a_hint() {
     assert_snapshot!(validate(&[], &[]), @r"
     exit code 2
     --- stderr
@@ -64,8 +64,8 @@ fn without_any_place_it_is_told_how_to_name_one() {
     ");
 }
 
-/// What an API server refuses, of built-in kinds.
-const REFUSED: &str = "\
+/// Objects of built-in kinds that an API server rejects.
+const REJECTED_OBJECTS: &str = "\
 apiVersion: v1
 kind: Pod
 metadata: {name: none}
@@ -97,10 +97,10 @@ metadata: {name: typo}
 spec: {containers: [{name: c, image: i}], nodeNmae: n}
 ";
 
-// Spec 09 section 2.1: the rule checks that the API server would apply, and section 1: all problems.
+// Spec 09 section 2.1: the rules that the API server would check. Section 1: all problems at once.
 #[test]
-fn built_in_kinds_are_judged_as_an_api_server_does() {
-    assert_snapshot!(validate(&[("v.yaml", REFUSED)], &["-f", "v.yaml"]), @r##"
+fn built_in_kinds_are_validated_by_the_rules_of_an_api_server() {
+    assert_snapshot!(validate(&[("v.yaml", REJECTED_OBJECTS)], &["-f", "v.yaml"]), @r##"
     exit code 2
     --- stderr
     error: v.yaml, document 1, line 1: Pod `none`: spec.containers: Required value
@@ -117,7 +117,7 @@ fn built_in_kinds_are_judged_as_an_api_server_does() {
     error: v.yaml, document 5, line 21: PodDisruptionBudget `p`: spec: Invalid value: {"maxUnavailable":1,"minAvailable":1}: minAvailable and maxUnavailable cannot be both set
     warning: v.yaml, document 6, line 26: Pod `typo`: unknown field "spec.nodeNmae"
     "##);
-    let typo = REFUSED.rsplit("---\n").next().unwrap();
+    let typo = REJECTED_OBJECTS.rsplit("---\n").next().unwrap();
     assert_snapshot!(validate(&[("v.yaml", typo)], &["-f", "v.yaml"]), @r#"
     exit code 0
     --- stdout
@@ -139,31 +139,31 @@ fn a_syntax_error_names_file_document_and_line() {
 }
 
 #[test]
-fn what_cannot_be_read_is_listed_with_everything_else() {
+fn unreadable_files_are_listed_with_all_other_problems() {
     let folder = temp_folder(&[("bad.yaml", "kind: Pod\n")]);
     std::fs::write(folder.path().join("binary.yaml"), [b'a', 0xff]).unwrap();
-    let seen = kerf(&["validate", "-f", "missing.yaml", "-f", "bad.yaml", "-f", "binary.yaml", "-f", "-", "-f", "-"])
+    let output = kerf(&["validate", "-f", "missing.yaml", "-f", "bad.yaml", "-f", "binary.yaml", "-f", "-", "-f", "-"])
         .current_dir(folder.path())
         .stdin("")
         .transcript();
-    assert_snapshot!(seen, @r"
+    assert_snapshot!(output, @r"
     exit code 2
     --- stderr
     error: missing.yaml: cannot be read: No such file or directory (os error 2)
     error: binary.yaml: is not text: byte 2 is not UTF-8
     error: stdin: can be read only once, and `-f -` was given twice
-    error: bad.yaml, document 1, line 1: apiVersion: Required value: every object names its apiVersion and kind
+    error: bad.yaml, document 1, line 1: apiVersion: Required value: every object must have apiVersion and kind
     ");
 }
 
 // spec 09 #7
 #[test]
-fn duplicates_name_both_places() {
+fn the_error_about_duplicates_names_both_origins() {
     let other = POD.replace("{name: a}", "{name: a, labels: {x: z}}");
     assert_snapshot!(validate(&[("a.yaml", POD), ("b.yaml", &other)], &["-f", "."]), @r"
     exit code 2
     --- stderr
-    error: ./b.yaml, document 1, line 1: Pod `default/a` differs from the one of the same name at ./a.yaml, document 1, line 1
+    error: ./b.yaml, document 1, line 1: Pod `default/a` is defined twice with different content, first at ./a.yaml, document 1, line 1
     ");
 }
 
@@ -188,12 +188,13 @@ spec:
 ";
 
 #[test]
-fn yaml_means_what_it_means_to_kubectl() {
-    // Octal, a separator, a float that is whole: all of them are integers to an API server.
+fn yaml_is_parsed_as_kubectl_parses_it() {
+    // An octal number, a digit separator, a whole float: an API server reads all of them as
+    // integers.
     for weight in ["010", "1_0", "0x_a", "1e1", "08", "+10.0"] {
         let text = format!("{POOL}  weight: {weight}\n");
-        let seen = validate(&[("a.yaml", &text)], &["-f", "a.yaml"]);
-        assert!(seen.starts_with("exit code 0\n"), "{weight}: {seen}");
+        let output = validate(&[("a.yaml", &text)], &["-f", "a.yaml"]);
+        assert!(output.starts_with("exit code 0\n"), "{weight}: {output}");
     }
     let class = "\
 apiVersion: karpenter.k8s.aws/v1
@@ -206,8 +207,8 @@ spec:
   subnetSelectorTerms: [{id: subnet-1}]
   securityGroupSelectorTerms: [{id: sg-1}]
 ";
-    let seen = validate(&[("a.yaml", class)], &["-f", "a.yaml"]);
-    assert!(seen.starts_with("exit code 0\n"), "{seen}");
+    let output = validate(&[("a.yaml", class)], &["-f", "a.yaml"]);
+    assert!(output.starts_with("exit code 0\n"), "{output}");
 
     let labels = format!("{POOL}---\n{POD}").replace("{name: a}", "{name: a, labels: {b: yes, c: 1_000, d: 'on'}}");
     assert_snapshot!(validate(&[("a.yaml", &labels)], &["-f", "a.yaml"]), @r"
@@ -228,7 +229,7 @@ spec:
 
 // spec 09 section 1: all problems at once
 #[test]
-fn a_refused_object_is_warned_of_too() {
+fn warnings_of_a_rejected_object_are_printed_too() {
     let text = format!("{POOL}  weigth: 5\n  weight: 500\n---\napiVersion: v1\nkind: ConfigMap\n");
     assert_snapshot!(validate(&[("a.yaml", &text)], &["-f", "a.yaml"]), @r#"
     exit code 2
@@ -240,7 +241,7 @@ fn a_refused_object_is_warned_of_too() {
 }
 
 #[test]
-fn rules_that_were_not_checked_are_mentioned_last() {
+fn unchecked_rules_are_the_last_warning() {
     let text = POOL.replace("nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: d}, ", "");
     assert_snapshot!(validate(&[("a.yaml", &text)], &["-f", "a.yaml"]), @r"
     exit code 2
@@ -260,7 +261,7 @@ fn kinds_and_versions_that_kerfs_crds_do_not_serve_are_errors() {
     assert_snapshot!(validate(&[("a.yaml", &text.join("---\n"))], &["-f", "a.yaml"]), @r#"
     exit code 2
     --- stderr
-    error: a.yaml, document 1, line 1: NodePol `a`: no matches for kind "NodePol" in version "karpenter.sh/v1": there is karpenter.sh/v1 NodePool, karpenter.sh/v1 NodeClaim, karpenter.sh/v1alpha1 NodeOverlay
+    error: a.yaml, document 1, line 1: NodePol `a`: no matches for kind "NodePol" in version "karpenter.sh/v1": Kerf serves karpenter.sh/v1 NodePool, karpenter.sh/v1 NodeClaim, karpenter.sh/v1alpha1 NodeOverlay
     error: a.yaml, document 2, line 7: NodePool `a`: no matches for kind "NodePool" in version "karpenter.sh/v1beta1": it is served as karpenter.sh/v1
     warning: ignored 1 object of kinds that Kerf does not read: 1 karpenter.azure.com/v1beta1 AKSNodeClass
     "#);
@@ -268,7 +269,7 @@ fn kinds_and_versions_that_kerfs_crds_do_not_serve_are_errors() {
 
 // spec 01 section 10.2, rule 4
 #[test]
-fn an_overlay_is_judged_as_the_crds_that_kerf_prints_unless_the_input_is_simulated() {
+fn an_overlay_is_validated_for_aws_unless_the_input_uses_only_kwok() {
     let overlay = "\
 apiVersion: karpenter.sh/v1alpha1
 kind: NodeOverlay
@@ -297,14 +298,14 @@ spec:
         (vec![POD], 2),
     ] {
         let text = [vec![overlay], others.clone()].concat().join("---\n");
-        let seen = validate(&[("a.yaml", &text)], &["-f", "a.yaml"]);
-        assert!(seen.starts_with(&format!("exit code {code}\n")), "{others:?}: {seen}");
+        let output = validate(&[("a.yaml", &text)], &["-f", "a.yaml"]);
+        assert!(output.starts_with(&format!("exit code {code}\n")), "{others:?}: {output}");
     }
 }
 
 #[test]
-fn the_examples_are_sound() {
+fn the_examples_are_valid() {
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let seen = kerf(&["validate", "-f", "examples"]).current_dir(&root).run();
-    assert_eq!(seen.code, 0, "{}", seen.stderr);
+    let output = kerf(&["validate", "-f", "examples"]).current_dir(&root).run();
+    assert_eq!(output.code, 0, "{}", output.stderr);
 }

@@ -1,4 +1,5 @@
-//! The commands that speak to a live cluster, which here is the sandbox's API server on loopback.
+//! Commands that use a live cluster, which is here the sandbox's API server on the loopback
+//! address.
 
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -17,17 +18,17 @@ use crate::program::{kerf, temp_folder};
 
 struct LiveCluster {
     server: ApiServer,
-    serving: ServerHandle,
+    server_handle: ServerHandle,
     folder: tempfile::TempDir,
 }
 
 impl LiveCluster {
-    /// A cluster with the definitions, a pool and three pods that wait.
+    /// Starts a cluster with Kerf's CRDs, a pool and three pending pods.
     async fn start() -> Self {
         let server = ApiServer::new(ApiServerConfig::new(Clock::system(), 7));
-        let serving = server.serve(0).await.unwrap();
-        let folder = temp_folder(&[("kubeconfig", serving.kubeconfig())]);
-        let cluster = Self { server, serving, folder };
+        let server_handle = server.serve(0).await.unwrap();
+        let folder = temp_folder(&[("kubeconfig", server_handle.kubeconfig())]);
+        let cluster = Self { server, server_handle, folder };
         let client = cluster.server.client();
         install_crds(&client, CrdVariant::Kwok).await.unwrap();
         let class = json!({"metadata": {"name": "default"}, "spec": {}});
@@ -71,38 +72,38 @@ async fn a_plan_reads_the_live_cluster_and_writes_nothing() {
     let before = cluster.server.revision();
     let kubeconfig = cluster.kubeconfig();
     let plan = || kerf(&["plan", "-o", "json", "--no-stats"]).env("KUBECONFIG", &kubeconfig);
-    let seen = tokio::task::block_in_place(|| plan().run());
-    assert_eq!(seen.code, 0, "{}", seen.stderr);
-    let plan: Value = serde_json::from_str(&seen.stdout).unwrap();
+    let output = tokio::task::block_in_place(|| plan().run());
+    assert_eq!(output.code, 0, "{}", output.stderr);
+    let plan: Value = serde_json::from_str(&output.stdout).unwrap();
     assert_eq!(plan["provisioning"]["nodeClaims"][0]["pods"], json!(["default/a", "default/b", "default/c"]));
-    assert_eq!(cluster.server.take_audit(), [], "the API server's audit knows of no write");
+    assert_eq!(cluster.server.take_audit(), [], "the API server's audit has no write");
     assert_eq!(cluster.server.revision(), before);
-    drop(cluster.serving);
+    drop(cluster.server_handle);
 }
 
 const ZONE_SPREAD_CONFIG: &str = "podTopologySpread: {defaultConstraints: [{maxSkew: 1, topologyKey: topology.kubernetes.io/zone, whenUnsatisfiable: DoNotSchedule}]}";
 
-// spec 02 #105, as a person meets it
+// spec 02 #105, on the command line
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_plan_spreads_as_the_scheduler_of_the_live_cluster_is_configured() {
     let cluster = LiveCluster::start().await;
     let kubeconfig = cluster.kubeconfig();
-    let machines = || {
+    let count_planned_claims = || {
         let plan =
             kerf(&["plan", "-o", "json", "--scheduler-config", ZONE_SPREAD_CONFIG]).env("KUBECONFIG", &kubeconfig);
-        let seen = tokio::task::block_in_place(|| plan.run());
-        assert_eq!(seen.code, 0, "{}", seen.stderr);
-        let plan: Value = serde_json::from_str(&seen.stdout).unwrap();
+        let output = tokio::task::block_in_place(|| plan.run());
+        assert_eq!(output.code, 0, "{}", output.stderr);
+        let plan: Value = serde_json::from_str(&output.stdout).unwrap();
         plan["provisioning"]["nodeClaims"].as_array().unwrap().len()
     };
-    assert_eq!(machines(), 1, "nobody selects the pods");
+    assert_eq!(count_planned_claims(), 1, "no workload selects the pods");
     let service = json!({"metadata": {"name": "web"}, "spec": {"selector": {"app": "web"}, "ports": [{"port": 80}]}});
     let services: Api<Service> = Api::default_namespaced(cluster.server.client());
     services.create(&PostParams::default(), &serde_json::from_value(service).unwrap()).await.unwrap();
-    assert_eq!(machines(), 3);
+    assert_eq!(count_planned_claims(), 3);
 }
 
-/// A program that is ended with the test.
+/// A child process that is killed when the test ends.
 struct RunningKerf(Child);
 
 impl Drop for RunningKerf {
@@ -114,31 +115,32 @@ impl Drop for RunningKerf {
 
 // spec 09 section 4
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_controller_works_on_the_cluster_of_the_kubeconfig_and_ends_well() {
+async fn the_controller_runs_on_the_cluster_of_the_kubeconfig_and_stops_cleanly() {
     let cluster = LiveCluster::start().await;
     let mut command = Command::new(assert_cmd::cargo::cargo_bin!("kerf"));
     command.args(["controller", "-metrics-port=0", "--health-probe-port=0", "--batch-idle-duration=100ms"]);
     command.args(["--leader-election-namespace", "kube-system"]);
-    // Nobody selects the pods, so they are not spread; but the log says that others would be (spec 07 section 2.5).
+    // No Service or workload selects the pods, so they are not spread. The controller still logs
+    // the default constraints at its start (spec 07 section 2.5).
     command
         .env_clear()
         .env("KUBECONFIG", cluster.kubeconfig())
         .env("SCHEDULER_CONFIG", ZONE_SPREAD_CONFIG)
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
-    let mut running = RunningKerf(command.spawn().unwrap());
-    // However long a busy machine takes; the test runner's patience is the only limit.
+    let mut controller = RunningKerf(command.spawn().unwrap());
+    // Wait as long as a busy machine takes; the timeout of the test runner is the only limit.
     while cluster.count_claims().await == 0 {
-        assert!(running.0.try_wait().unwrap().is_none(), "the controller ended by itself");
+        assert!(controller.0.try_wait().unwrap().is_none(), "the controller ended by itself");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     assert_eq!(cluster.count_claims().await, 1);
-    let asked = Command::new("kill").args(["-TERM", &running.0.id().to_string()]).status().unwrap();
-    assert!(asked.success());
-    let code = tokio::task::block_in_place(|| running.0.wait().unwrap()).code();
+    let kill_status = Command::new("kill").args(["-TERM", &controller.0.id().to_string()]).status().unwrap();
+    assert!(kill_status.success());
+    let code = tokio::task::block_in_place(|| controller.0.wait().unwrap()).code();
     assert_eq!(code, Some(0), "SIGTERM ends it well");
     let mut log = String::new();
-    std::io::Read::read_to_string(running.0.stdout.as_mut().unwrap(), &mut log).unwrap();
+    std::io::Read::read_to_string(controller.0.stdout.as_mut().unwrap(), &mut log).unwrap();
     let lines: Vec<Value> = log.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let messages: Vec<&str> = lines.iter().map(|line| line["message"].as_str().unwrap()).collect();
     assert_eq!(messages[0], "spreading pods without constraints of their own by default", "{log}");
@@ -155,34 +157,38 @@ async fn the_controller_works_on_the_cluster_of_the_kubeconfig_and_ends_well() {
 
 // spec 07 #12: nothing is started
 #[test]
-fn a_bad_configuration_of_the_scheduler_is_fatal() {
-    let bad = ZONE_SPREAD_CONFIG.replace("maxSkew: 1", "maxSkew: 0").replace("DoNot", "Do");
+fn an_invalid_scheduler_configuration_is_fatal() {
+    let invalid_config = ZONE_SPREAD_CONFIG.replace("maxSkew: 1", "maxSkew: 0").replace("DoNot", "Do");
     for command in [&["controller"][..], &["sandbox", "--", "true"], &["plan", "-f", "-"]] {
-        let arguments = [&command[..1], &["--scheduler-config", &bad], &command[1..]].concat();
-        let seen = kerf(&arguments).run();
-        assert_eq!(seen.code, 2, "{command:?}");
+        let arguments = [&command[..1], &["--scheduler-config", &invalid_config], &command[1..]].concat();
+        let output = kerf(&arguments).run();
+        assert_eq!(output.code, 2, "{command:?}");
         let at = "parsing scheduler config, validating scheduler config, podTopologySpread.defaultConstraints[0]";
         for why in [".maxSkew must be greater than 0", ".whenUnsatisfiable \"DoSchedule\" must be one of"] {
-            assert!(seen.stderr.contains(&format!("{at}{why}")), "{command:?}: {}", seen.stderr);
+            assert!(output.stderr.contains(&format!("{at}{why}")), "{command:?}: {}", output.stderr);
         }
     }
 }
 
 #[test]
-fn without_a_cluster_the_controller_says_what_to_do() {
-    let seen = kerf(&["controller"]).run();
-    assert_eq!(seen.code, 2);
-    assert!(seen.stderr.contains("hint:  set KUBECONFIG, or run in a pod with a service account"), "{}", seen.stderr);
+fn the_controller_without_a_cluster_prints_a_hint() {
+    let output = kerf(&["controller"]).run();
+    assert_eq!(output.code, 2);
+    assert!(
+        output.stderr.contains("hint:  set KUBECONFIG, or run in a pod with a service account"),
+        "{}",
+        output.stderr
+    );
 }
 
-// spec 07 #4 and #5, as a person meets them
+// spec 07 #4 and #5, on the command line
 #[test]
-fn wrong_settings_are_named_together() {
-    let seen = kerf(&["controller", "-log-level=trace", "-disable-leader-election=yes"]).run();
-    assert_eq!(seen.code, 2);
+fn all_invalid_settings_are_reported_together() {
+    let output = kerf(&["controller", "-log-level=trace", "-disable-leader-election=yes"]).run();
+    assert_eq!(output.code, 2);
     assert!(
-        seen.stderr.contains("invalid LOG_LEVEL \"trace\"") && seen.stderr.contains("must be true or false"),
+        output.stderr.contains("invalid LOG_LEVEL \"trace\"") && output.stderr.contains("must be true or false"),
         "{}",
-        seen.stderr
+        output.stderr
     );
 }

@@ -1,4 +1,4 @@
-//! The command line as a person meets it: the real binary, what it prints and how it ends.
+//! Tests of the real binary: its output and its exit codes.
 
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
@@ -14,6 +14,6 @@ mod sandbox;
 mod scenarios;
 mod simulation;
 
-// What the program itself uses, and for the same reason.
+// The same allocator as in the program, for the same reason.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;

@@ -30,14 +30,14 @@ spec:
 ";
 const UNPLACEABLE_POD: &str = "---\napiVersion: v1\nkind: Pod\nmetadata: {name: big}\nspec: {containers: [{name: a, resources: {requests: {cpu: \"1000\"}}}]}\n";
 
-/// `kerf plan` of one manifest, at a fixed instant and without measurements.
+/// Returns `kerf plan` for one manifest, at a fixed time and without measurements.
 fn plan(manifest: &str, arguments: &[&str]) -> KerfCommand {
     let base = ["plan", "-f", "-", "--at", "2026-03-04T12:00:00Z", "--no-stats"];
     kerf(&[&base, arguments].concat()).stdin(manifest)
 }
 
-fn parse_stdout(seen: &RunResult) -> Value {
-    serde_json::from_str(&seen.stdout).unwrap()
+fn parse_stdout(output: &RunResult) -> Value {
+    serde_json::from_str(&output.stdout).unwrap()
 }
 
 #[test]
@@ -47,8 +47,8 @@ fn json_has_every_published_field() {
             {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["spot"]}]}]}]"#;
     let folder = temp_folder(&[("types.json", types)]);
     let manifest = format!("{POOL}{NODE_CLASS}{DEPLOYMENT}{UNPLACEABLE_POD}");
-    let seen = plan(&manifest, &["-o", "json", "--instance-types", "types.json"]).current_dir(folder.path()).run();
-    assert_snapshot!(seen.stdout, @r#"
+    let output = plan(&manifest, &["-o", "json", "--instance-types", "types.json"]).current_dir(folder.path()).run();
+    assert_snapshot!(output.stdout, @r#"
     {
       "apiVersion": "kerf.sh/v1alpha1",
       "kind": "Plan",
@@ -107,7 +107,7 @@ fn json_has_every_published_field() {
 }
 
 #[test]
-fn the_table_is_for_people() {
+fn the_table_lists_new_nodes_and_unplaced_pods() {
     assert_snapshot!(plan(&format!("{POOL}{NODE_CLASS}{DEPLOYMENT}{UNPLACEABLE_POD}"), &[]).transcript(), @r#"
     exit code 0
     --- stdout
@@ -116,7 +116,7 @@ fn the_table_is_for_people() {
     NODES  POOL     TYPE                   ZONE         CAPACITY  $/HOUR EACH  PODS
     1      default  c-2x-amd64-linux +131  test-zone-a  spot      0.0380       3
 
-    No place
+    Unschedulable pods
 
     PODS         CODE                WHY
     default/big  NoInstanceTypeFits  no instance type has enough resources,
@@ -130,12 +130,12 @@ fn the_table_is_for_people() {
 }
 
 #[test]
-fn yaml_says_the_same_as_json() {
+fn yaml_has_the_same_content_as_json() {
     let manifest = format!("{POOL}{NODE_CLASS}{DEPLOYMENT}{UNPLACEABLE_POD}");
     let yaml = plan(&manifest, &["-o", "yaml"]).run();
     let from_yaml: Value = serde_yaml_ng::from_str(&yaml.stdout).unwrap();
     assert_eq!(from_yaml, parse_stdout(&plan(&manifest, &["-o", "json"]).run()));
-    // A reader of YAML 1.1 would make a time of it.
+    // Without quotes a reader of YAML 1.1 would parse it as a timestamp.
     assert!(yaml.stdout.contains("\nat: \"2026-03-04T12:00:00Z\"\n"), "{}", yaml.stdout);
 }
 
@@ -144,14 +144,15 @@ fn spec_09_1_no_input_and_no_kubeconfig() {
     assert_snapshot!(kerf(&["plan"]).transcript(), @r"
     exit code 2
     --- stderr
-    error: no input: give manifests with -f, or a cluster by KUBECONFIG or ~/.kube/config
+    error: no input: give manifests with -f, or a cluster with KUBECONFIG or ~/.kube/config
     hint:  kubectl get nodepools,nodeclaims,kwoknodeclasses,nodes,pods,daemonsets -A -o json | kerf plan -f -
     ");
 }
 
-// Spec 09 section 2.1: what an API server would refuse and a decision would read is bad input of a plan too.
+// Spec 09 section 2.1: a value that an API server would reject and that a decision reads is bad
+// input of a plan too.
 #[test]
-fn a_plan_does_not_decide_on_what_an_api_server_refuses() {
+fn a_value_that_an_api_server_rejects_is_bad_input() {
     let container = "containers: [{name: c, image: i, resources: {requests: {cpu: \"1\"}}}]";
     let spread = "topologyKey: zone, whenUnsatisfiable: DoNotSchedule";
     let pod = |spec: &str| format!("---\napiVersion: v1\nkind: Pod\nmetadata: {{name: a}}\nspec: {{{spec}}}\n");
@@ -183,42 +184,42 @@ fn a_plan_does_not_decide_on_what_an_api_server_refuses() {
         ),
     ];
     for (object, expected) in cases {
-        let seen = plan(&format!("{POOL}{NODE_CLASS}{object}"), &[]).run();
-        assert_eq!((seen.code, seen.stdout.as_str()), (2, ""), "{object}");
-        assert!(seen.stderr.contains(expected), "{object}: {}", seen.stderr);
-        // One of a cluster has passed a server, perhaps one that knows more.
-        let of_cluster = object.replace("{name: ", "{uid: u, name: ");
-        assert_eq!(plan(&format!("{POOL}{NODE_CLASS}{of_cluster}"), &[]).run().code, 0, "{of_cluster}");
+        let output = plan(&format!("{POOL}{NODE_CLASS}{object}"), &[]).run();
+        assert_eq!((output.code, output.stdout.as_str()), (2, ""), "{object}");
+        assert!(output.stderr.contains(expected), "{object}: {}", output.stderr);
+        // An object with a uid has passed an API server, perhaps a newer one.
+        let from_cluster = object.replace("{name: ", "{uid: u, name: ");
+        assert_eq!(plan(&format!("{POOL}{NODE_CLASS}{from_cluster}"), &[]).run().code, 0, "{from_cluster}");
     }
     let empty = plan(&format!("{POOL}{NODE_CLASS}{}", pod("containers: []")), &[]).run();
     assert_eq!(empty.code, 0);
-    assert!(empty.stderr.contains("an API server refuses a pod without containers"), "{}", empty.stderr);
+    assert!(empty.stderr.contains("an API server rejects a pod without containers"), "{}", empty.stderr);
 }
 
 // Spec 09 section 1: bad input names the file and what was expected.
 #[test]
-fn a_kubeconfig_that_leads_nowhere_is_named() {
+fn an_invalid_kubeconfig_is_reported() {
     let context = "apiVersion: v1\nkind: Config\ncurrent-context: gone\n";
     let folder = temp_folder(&[("malformed", "a: [b"), ("context", context), ("home/.kube/config", context)]);
     let with = |name: &str, value: &str| kerf(&["plan"]).env(name, value).current_dir(folder.path()).transcript();
-    let seen = ["none", "malformed", "context"].map(|path| with("KUBECONFIG", path)).concat() + &with("HOME", "home");
-    assert_snapshot!(seen, @r"
+    let output = ["none", "malformed", "context"].map(|path| with("KUBECONFIG", path)).concat() + &with("HOME", "home");
+    assert_snapshot!(output, @r"
     exit code 2
     --- stderr
     error: none: cannot be read: No such file or directory (os error 2)
-    hint:  mend it, name another by KUBECONFIG, or give manifests with -f
+    hint:  fix the file, set KUBECONFIG to another file, or give manifests with -f
     exit code 2
     --- stderr
-    error: malformed: leads to no cluster: failed to parse kubeconfig YAML: error: line 1 column 4: unclosed bracket '['
-    hint:  mend it, name another by KUBECONFIG, or give manifests with -f
+    error: malformed: cannot be used: failed to parse kubeconfig YAML: error: line 1 column 4: unclosed bracket '['
+    hint:  fix the file, set KUBECONFIG to another file, or give manifests with -f
     exit code 2
     --- stderr
-    error: context: leads to no cluster: failed to load current context: gone
-    hint:  mend it, name another by KUBECONFIG, or give manifests with -f
+    error: context: cannot be used: failed to load current context: gone
+    hint:  fix the file, set KUBECONFIG to another file, or give manifests with -f
     exit code 2
     --- stderr
-    error: ~/.kube/config: leads to no cluster: failed to load current context: gone
-    hint:  mend it, name another by KUBECONFIG, or give manifests with -f
+    error: ~/.kube/config: cannot be used: failed to load current context: gone
+    hint:  fix the file, set KUBECONFIG to another file, or give manifests with -f
     ");
 }
 
@@ -237,26 +238,27 @@ fn spec_09_4_two_invalid_fields_are_both_reported() {
 #[test]
 fn spec_09_5_an_unknown_field_is_a_warning() {
     let pool = POOL.replace("spec:\n  template", "spec:\n  wieght: 10\n  template");
-    let seen = plan(&format!("{pool}{NODE_CLASS}"), &["-o", "json"]).run();
-    assert_eq!(seen.code, 0);
-    assert_snapshot!(seen.stderr, @r#"warning: stdin, document 1, line 1: NodePool `default`: unknown field "spec.wieght""#);
+    let output = plan(&format!("{pool}{NODE_CLASS}"), &["-o", "json"]).run();
+    assert_eq!(output.code, 0);
+    assert_snapshot!(output.stderr, @r#"warning: stdin, document 1, line 1: NodePool `default`: unknown field "spec.wieght""#);
 }
 
 #[test]
-fn spec_09_6_a_pool_without_its_class_is_not_used_and_its_pods_say_so() {
-    let seen = plan(&format!("{POOL}{DEPLOYMENT}{UNPLACEABLE_POD}"), &["-o", "json"]).run();
-    let unschedulable = parse_stdout(&seen)["provisioning"]["unschedulable"].clone();
+fn spec_09_6_a_pool_without_its_class_is_not_used_and_the_pods_messages_name_it() {
+    let output = plan(&format!("{POOL}{DEPLOYMENT}{UNPLACEABLE_POD}"), &["-o", "json"]).run();
+    let unschedulable = parse_stdout(&output)["provisioning"]["unschedulable"].clone();
     let messages: Vec<&str> =
         unschedulable.as_array().unwrap().iter().map(|pod| pod["message"].as_str().unwrap()).collect();
-    // The pool could not have served the big pod either, so that one has nothing to say of it.
+    // The pool could not have served the big pod even if it were ready, so its message does not
+    // name the pool.
     assert_snapshot!(messages.join("\n"), @r"
     no dynamic nodepools found
-    no dynamic nodepools found; NodePool `default` could serve it but is not ready: NodeClass not found on cluster
-    no dynamic nodepools found; NodePool `default` could serve it but is not ready: NodeClass not found on cluster
-    no dynamic nodepools found; NodePool `default` could serve it but is not ready: NodeClass not found on cluster
+    no dynamic nodepools found; NodePool `default` could launch a node for it, but is not ready: NodeClass not found on cluster
+    no dynamic nodepools found; NodePool `default` could launch a node for it, but is not ready: NodeClass not found on cluster
+    no dynamic nodepools found; NodePool `default` could launch a node for it, but is not ready: NodeClass not found on cluster
     ");
-    assert_snapshot!(seen.stderr, @"warning: NodePool `default` is not used: NodeClass not found on cluster");
-    // A pool that is ready makes no difference to that.
+    assert_snapshot!(output.stderr, @"warning: NodePool `default` is not used: NodeClass not found on cluster");
+    // A second pool that is ready does not change this.
     let both = format!(
         "{POOL}{NODE_CLASS}---\n{}",
         POOL.replace("name: default}\nspec", "name: other}\nspec")
@@ -267,23 +269,28 @@ fn spec_09_6_a_pool_without_its_class_is_not_used_and_its_pods_say_so() {
 }
 
 #[test]
-fn spec_09_8_a_pod_on_an_unknown_node_is_counted_nowhere() {
+fn spec_09_8_a_pod_on_an_unknown_node_is_ignored() {
     let pod = "---\napiVersion: v1\nkind: Pod\nmetadata: {name: lost}\nspec: {nodeName: n9, containers: []}\n";
-    let seen = plan(&format!("{POOL}{NODE_CLASS}{pod}"), &["-o", "json"]).run();
+    let output = plan(&format!("{POOL}{NODE_CLASS}{pod}"), &["-o", "json"]).run();
     assert_eq!(
-        (seen.code, parse_stdout(&seen)["provisioning"]["unschedulable"].clone()),
+        (output.code, parse_stdout(&output)["provisioning"]["unschedulable"].clone()),
         (0, Value::Array(Vec::new()))
     );
-    assert_snapshot!(seen.stderr, @"warning: not counted, because the nodes that they are bound to are not in the input: 1 pod (default/lost on n9)");
+    assert_snapshot!(output.stderr, @"warning: ignored, because their nodes are not in the input: 1 pod (default/lost on n9)");
 }
 
 // spec 09 #9
 #[test]
-fn an_instant_before_everything_is_as_good_as_any() {
+fn a_time_before_all_timestamps_is_accepted() {
     let manifest = format!("{POOL}{NODE_CLASS}{DEPLOYMENT}")
         .replace("{name: web}", "{name: web, creationTimestamp: \"2026-01-01T00:00:00Z\"}");
-    let seen = kerf(&["plan", "-f", "-", "--at", "1971-01-01T00:00:00Z", "-o", "json"]).stdin(&manifest).run();
-    assert_eq!((seen.code, parse_stdout(&seen)["at"].as_str()), (0, Some("1971-01-01T00:00:00Z")), "{}", seen.stderr);
+    let output = kerf(&["plan", "-f", "-", "--at", "1971-01-01T00:00:00Z", "-o", "json"]).stdin(&manifest).run();
+    assert_eq!(
+        (output.code, parse_stdout(&output)["at"].as_str()),
+        (0, Some("1971-01-01T00:00:00Z")),
+        "{}",
+        output.stderr
+    );
 }
 
 #[test]
@@ -294,29 +301,29 @@ fn spec_09_10_every_problem_of_the_instance_types_is_named() {
             {{"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["spot"]}}]}}"#
         )
     };
-    let kind = |name: &str, price: &str| {
+    let instance_type = |name: &str, price: &str| {
         format!(
             r#"{{"name": "{name}", "architecture": "amd64", "operatingSystems": ["linux"], "resources": {{"cpu": "1"}}, "offerings": [{}]}}"#,
             offering(price)
         )
     };
-    let bad = format!("[{}, {}, {}]", kind("a", "1"), kind("a", "1"), kind("b", "-1"));
+    let bad = format!("[{}, {}, {}]", instance_type("a", "1"), instance_type("a", "1"), instance_type("b", "-1"));
     let folder = temp_folder(&[("text.json", "no JSON"), ("bad.json", &bad), ("pool.yaml", POOL)]);
-    let seen = |types: &str| {
+    let output = |types: &str| {
         kerf(&["plan", "-f", "pool.yaml", "--instance-types", types]).current_dir(folder.path()).transcript()
     };
-    assert_snapshot!(seen("text.json"), @r"
+    assert_snapshot!(output("text.json"), @r"
     exit code 2
     --- stderr
     error: text.json: file: is not JSON: expected ident at line 1 column 2
     ");
-    assert_snapshot!(seen("bad.json"), @r#"
+    assert_snapshot!(output("bad.json"), @r#"
     exit code 2
     --- stderr
-    error: bad.json: [1].name: instance type "a" is there twice
-    error: bad.json: [2].offerings[0].Price: expected a number of dollars an hour that is not negative
+    error: bad.json: [1].name: another instance type has the name "a" too
+    error: bad.json: [2].offerings[0].Price: expected a price in dollars per hour, 0 or more
     "#);
-    assert_snapshot!(seen("missing.json"), @r"
+    assert_snapshot!(output("missing.json"), @r"
     exit code 2
     --- stderr
     error: missing.json: cannot be read: No such file or directory (os error 2)
@@ -369,7 +376,7 @@ fn spec_09_18_nothing_to_do_is_valid_json_with_every_list() {
 }
 
 #[test]
-fn measurements_are_there_unless_nobody_wants_them() {
+fn measurements_are_printed_unless_no_stats_is_set() {
     let with = kerf(&["plan", "-f", "-", "-o", "json"]).stdin(POOL).run();
     let stats = parse_stdout(&with)["stats"].clone();
     assert!(stats["loadSeconds"].is_f64() && stats["instanceTypes"] == 144, "{stats}");
@@ -386,19 +393,20 @@ fn gates_trip_with_3_and_the_plan_is_still_printed() {
     );
     assert_eq!(code("unschedulable", &format!("{POOL}{NODE_CLASS}{DEPLOYMENT}")), 0);
     assert_eq!(code("cost-increase", &format!("{POOL}{NODE_CLASS}")), 0);
-    let seen = plan(&manifest, &["--fail-on", "unschedulable"]).run();
+    let output = plan(&manifest, &["--fail-on", "unschedulable"]).run();
     assert!(
-        seen.stdout.contains("New nodes") && seen.stderr == "warning: gate tripped: 1 pod finds no place\n",
+        output.stdout.contains("New nodes")
+            && output.stderr == "warning: --fail-on unschedulable: 1 pod would stay pending\n",
         "{}",
-        seen.stderr
+        output.stderr
     );
 }
 
 #[test]
-fn one_half_can_be_planned_alone() {
+fn one_part_can_be_planned_alone() {
     let manifest = format!("{POOL}{NODE_CLASS}{DEPLOYMENT}");
-    let claims = |half: &str| {
-        parse_stdout(&plan(&manifest, &["-o", "json", "--only", half]).run())["provisioning"]["nodeClaims"]
+    let claims = |part: &str| {
+        parse_stdout(&plan(&manifest, &["-o", "json", "--only", part]).run())["provisioning"]["nodeClaims"]
             .as_array()
             .unwrap()
             .len()
@@ -407,11 +415,11 @@ fn one_half_can_be_planned_alone() {
 }
 
 #[test]
-fn a_gate_that_does_nothing_yet_is_said_to() {
-    let seen =
+fn a_feature_gate_without_effect_is_a_warning() {
+    let output =
         plan(&format!("{POOL}{NODE_CLASS}"), &["--feature-gates", "NodeOverlay=true,ReservedCapacity=false"]).run();
     assert_eq!(
-        (seen.code, seen.stderr.as_str()),
+        (output.code, output.stderr.as_str()),
         (0, "warning: the feature gate NodeOverlay has no effect on a plan yet\n")
     );
 }
@@ -426,21 +434,22 @@ fn settings_are_flags_and_variables() {
     "#);
 }
 
-// spec 02 #105, as a person meets it
+// spec 02 #105, on the command line
 #[test]
 fn pods_are_spread_as_the_scheduler_is_configured() {
     let config = "podTopologySpread: {defaultConstraints: [{maxSkew: 1, topologyKey: topology.kubernetes.io/zone, whenUnsatisfiable: DoNotSchedule}]}";
-    let machines = |manifest: &str, arguments: &[&str]| {
+    let count_planned_claims = |manifest: &str, arguments: &[&str]| {
         let manifest = format!("{POOL}{NODE_CLASS}{manifest}");
-        let seen = plan(&manifest, &[&["-o", "json"], arguments].concat()).run();
-        assert_eq!(seen.code, 0, "{}", seen.stderr);
-        parse_stdout(&seen)["provisioning"]["nodeClaims"].as_array().unwrap().len()
+        let output = plan(&manifest, &[&["-o", "json"], arguments].concat()).run();
+        assert_eq!(output.code, 0, "{}", output.stderr);
+        parse_stdout(&output)["provisioning"]["nodeClaims"].as_array().unwrap().len()
     };
-    let selecting = DEPLOYMENT.replace("  replicas: 3", "  replicas: 3\n  selector: {matchLabels: {app: web}}");
+    let deployment_with_selector =
+        DEPLOYMENT.replace("  replicas: 3", "  replicas: 3\n  selector: {matchLabels: {app: web}}");
     let service = "---\napiVersion: v1\nkind: Service\nmetadata: {name: web}\nspec: {selector: {app: web}}\n";
     let configured = ["--scheduler-config", config];
-    assert_eq!(machines(&selecting, &[]), 1);
-    assert_eq!(machines(&selecting, &configured), 3, "its replica set selects them");
-    assert_eq!(machines(DEPLOYMENT, &configured), 1, "nobody selects them");
-    assert_eq!(machines(&format!("{DEPLOYMENT}{service}"), &configured), 3, "a service selects them");
+    assert_eq!(count_planned_claims(&deployment_with_selector, &[]), 1);
+    assert_eq!(count_planned_claims(&deployment_with_selector, &configured), 3, "its replica set selects them");
+    assert_eq!(count_planned_claims(DEPLOYMENT, &configured), 1, "no workload selects the pods");
+    assert_eq!(count_planned_claims(&format!("{DEPLOYMENT}{service}"), &configured), 3, "a service selects them");
 }

@@ -1,4 +1,4 @@
-//! Runs the program and puts everything that can be seen of it into one text for snapshots.
+//! Runs the program and renders exit code, stdout and stderr as one text for snapshots.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -7,19 +7,19 @@ use std::process::Stdio;
 
 use assert_cmd::Command;
 
-/// A run of the program that is being put together.
+/// Builder of a run of the program.
 pub(crate) struct KerfCommand {
     command: Command,
 }
 
-/// What can be seen of a run.
+/// Exit code and output of a run.
 pub(crate) struct RunResult {
     pub(crate) code: i32,
     pub(crate) stdout: String,
     pub(crate) stderr: String,
 }
 
-/// The program with arguments, in an environment that says nothing.
+/// Returns the program with arguments and with an empty environment, except for `HOME`.
 pub(crate) fn kerf(arguments: &[&str]) -> KerfCommand {
     let mut command = Command::new(assert_cmd::cargo::cargo_bin!("kerf"));
     command.args(arguments).env_clear().env("HOME", "/nonexistent");
@@ -27,13 +27,12 @@ pub(crate) fn kerf(arguments: &[&str]) -> KerfCommand {
 }
 
 impl KerfCommand {
-    /// In this folder, so that paths in messages are the same everywhere.
+    /// Sets the working directory, so that paths in messages do not depend on the machine.
     pub(crate) fn current_dir(mut self, folder: &Path) -> Self {
         self.command.current_dir(folder);
         self
     }
 
-    /// With this variable.
     pub(crate) fn env(mut self, name: &str, value: &str) -> Self {
         self.command.env(name, value);
         self
@@ -44,7 +43,7 @@ impl KerfCommand {
         self
     }
 
-    /// Runs it to its end.
+    /// Runs the program to its end.
     pub(crate) fn run(mut self) -> RunResult {
         let output = self.command.output().unwrap();
         RunResult {
@@ -54,11 +53,11 @@ impl KerfCommand {
         }
     }
 
-    /// Runs it and renders exit code, stdout and stderr, leaving out what is empty.
+    /// Runs the program and renders exit code, stdout and stderr; empty streams are omitted.
     pub(crate) fn transcript(self) -> String {
-        let seen = self.run();
-        let mut text = format!("exit code {}\n", seen.code);
-        for (name, stream) in [("stdout", &seen.stdout), ("stderr", &seen.stderr)] {
+        let output = self.run();
+        let mut text = format!("exit code {}\n", output.code);
+        for (name, stream) in [("stdout", &output.stdout), ("stderr", &output.stderr)] {
             if !stream.is_empty() {
                 let _ = write!(text, "--- {name}\n{stream}");
             }
@@ -67,7 +66,7 @@ impl KerfCommand {
     }
 }
 
-/// Exit code and stderr of a run whose reader has gone before the program has even its input.
+/// Returns exit code and stderr of a run whose stdout is closed before the program gets its input.
 pub(crate) fn run_without_reader(arguments: &[&str], stdin: &str) -> (Option<i32>, String) {
     let mut child = std::process::Command::new(assert_cmd::cargo::cargo_bin!("kerf"))
         .args(arguments)
@@ -78,14 +77,14 @@ pub(crate) fn run_without_reader(arguments: &[&str], stdin: &str) -> (Option<i32
         .spawn()
         .unwrap();
     drop(child.stdout.take());
-    let mut to = child.stdin.take().unwrap();
-    to.write_all(stdin.as_bytes()).unwrap();
-    drop(to);
+    let mut stdin_writer = child.stdin.take().unwrap();
+    stdin_writer.write_all(stdin.as_bytes()).unwrap();
+    drop(stdin_writer);
     let output = child.wait_with_output().unwrap();
     (output.status.code(), String::from_utf8(output.stderr).unwrap())
 }
 
-/// A folder with these files in it.
+/// Creates a temporary folder with these files.
 pub(crate) fn temp_folder(files: &[(&str, &str)]) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     for (name, text) in files {

@@ -1,4 +1,4 @@
-//! `kerf sandbox` as a person or a script sees it.
+//! `kerf sandbox` as users and scripts see it.
 
 use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::PermissionsExt as _;
@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use crate::program::kerf;
 
-/// A sandbox that runs a shell command.
+/// Runs a shell script with `kerf sandbox --no-controller`.
 fn run_in_sandbox(arguments: &[&str], script: &str) -> crate::program::RunResult {
     let mut all = vec!["sandbox", "--no-controller"];
     all.extend_from_slice(arguments);
@@ -15,60 +15,63 @@ fn run_in_sandbox(arguments: &[&str], script: &str) -> crate::program::RunResult
 }
 
 #[test]
-fn a_command_runs_with_a_private_kubeconfig_and_its_code_is_ours() {
-    let seen = run_in_sandbox(
+fn a_command_gets_a_private_kubeconfig_and_its_exit_code_is_returned() {
+    let output = run_in_sandbox(
         &[],
         "stat -c '%a %F' \"$KUBECONFIG\" \"$(dirname \"$KUBECONFIG\")\"; grep server: \"$KUBECONFIG\"; echo at $KUBECONFIG; exit 7",
     );
-    assert_eq!(seen.code, 7, "{}", seen.stderr);
-    let lines: Vec<&str> = seen.stdout.lines().map(str::trim).collect();
+    assert_eq!(output.code, 7, "{}", output.stderr);
+    let lines: Vec<&str> = output.stdout.lines().map(str::trim).collect();
     assert_eq!(lines[0], "600 regular file");
     assert_eq!(lines[1], "700 directory");
     assert!(lines[2].starts_with("server: https://127.0.0.1:"), "{}", lines[2]);
     let path = lines[3].strip_prefix("at ").unwrap();
     assert!(!std::path::Path::new(path).exists(), "{path} is left behind");
-    assert_eq!(seen.stderr, "");
+    assert_eq!(output.stderr, "");
 }
 
 #[test]
-fn a_command_that_is_killed_or_missing() {
+fn a_killed_command_and_a_missing_command_set_the_exit_code() {
     assert_eq!(run_in_sandbox(&[], "kill -TERM $$").code, 128 + 15);
-    let seen = kerf(&["sandbox", "--no-controller", "--", "/nonexistent/program"]).run();
-    assert_eq!(seen.code, 1);
-    assert!(seen.stderr.starts_with("error: cannot run `/nonexistent/program`: "), "{}", seen.stderr);
+    let output = kerf(&["sandbox", "--no-controller", "--", "/nonexistent/program"]).run();
+    assert_eq!(output.code, 1);
+    assert!(output.stderr.starts_with("error: cannot run `/nonexistent/program`: "), "{}", output.stderr);
 }
 
 #[test]
-fn a_kubeconfig_that_exists_is_not_touched() {
+fn an_existing_kubeconfig_is_not_changed() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("config");
     std::fs::write(&path, "mine").unwrap();
     let text = path.to_str().unwrap();
-    let seen = run_in_sandbox(&["--kubeconfig", text], "true");
-    assert_eq!(seen.code, 2);
-    assert_eq!(seen.stderr, format!("error: {text} exists already\nhint:  name another file, or remove this one\n"));
+    let output = run_in_sandbox(&["--kubeconfig", text], "true");
+    assert_eq!(output.code, 2);
+    assert_eq!(
+        output.stderr,
+        format!("error: --kubeconfig: {text} already exists\nhint:  give another path, or delete the file first\n")
+    );
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "mine");
     std::fs::remove_file(&path).unwrap();
-    let seen = run_in_sandbox(&["--kubeconfig", text], "echo $KUBECONFIG");
-    assert_eq!((seen.code, seen.stdout.trim()), (0, text));
+    let output = run_in_sandbox(&["--kubeconfig", text], "echo $KUBECONFIG");
+    assert_eq!((output.code, output.stdout.trim()), (0, text));
     assert!(!path.exists());
 }
 
 #[test]
-fn kubectl_finds_nodes_that_become_ready() {
+fn kubectl_lists_nodes_that_become_ready() {
     let kubectl = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/nonexistent";
-    let seen = run_in_sandbox(
+    let output = run_in_sandbox(
         &["--nodes", "2", "--instant"],
         &format!(
             "{kubectl} kubectl wait node --all --for=condition=Ready --timeout=60s && {kubectl} kubectl get nodes -o name"
         ),
     );
-    assert_eq!(seen.code, 0, "{}{}", seen.stdout, seen.stderr);
-    assert!(seen.stdout.ends_with("node/node-1\nnode/node-2\n"), "{}", seen.stdout);
+    assert_eq!(output.code, 0, "{}{}", output.stdout, output.stderr);
+    assert!(output.stdout.ends_with("node/node-1\nnode/node-2\n"), "{}", output.stdout);
 }
 
 #[test]
-fn a_sandbox_says_how_to_use_it_and_ends_cleanly() {
+fn a_sandbox_prints_how_to_use_it_and_stops_cleanly() {
     let mut child = Command::new(assert_cmd::cargo::cargo_bin!("kerf"))
         .args(["sandbox", "--no-controller", "--nodes", "1", "--instant"])
         .env_clear()
@@ -81,15 +84,15 @@ fn a_sandbox_says_how_to_use_it_and_ends_cleanly() {
     let path = export.trim().strip_prefix("export KUBECONFIG=").unwrap().to_owned();
     assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
     assert!(lines.any(|line| line == "node node-1 is ready (1 node, $0.0000/h)"));
-    let interrupted = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
-    assert!(interrupted.success());
+    let kill_status = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    assert!(kill_status.success());
     assert_eq!(child.wait().unwrap().code(), Some(0));
     assert!(!std::path::Path::new(&path).exists(), "{path} is left behind");
 }
 
-// Whoever ends the sandbox ends the command with it, and the command can still stop what it has started.
+// A signal to the sandbox also ends the command, and the command can stop its own children first.
 #[test]
-fn a_command_is_asked_to_end_before_it_is_killed() {
+fn a_command_gets_sigterm_before_it_is_killed() {
     let script = "trap 'echo tidied up; exit 7' TERM; echo ready; while :; do sleep 0.05; done";
     let mut child = Command::new(assert_cmd::cargo::cargo_bin!("kerf"))
         .args(["sandbox", "--no-controller", "--", "/bin/sh", "-c", script])
@@ -103,7 +106,7 @@ fn a_command_is_asked_to_end_before_it_is_killed() {
     assert_eq!(child.wait().unwrap().code(), Some(7));
 }
 
-/// A pool, and a deployment of twelve pods of a cpu each.
+/// A pool and a deployment of twelve pods with one CPU each.
 const POOL_AND_DEPLOYMENT: &str = r#"
 apiVersion: karpenter.kwok.sh/v1alpha1
 kind: KWOKNodeClass
@@ -130,8 +133,8 @@ spec:
       containers: [{name: web, image: nginx, resources: {requests: {cpu: "1"}}}]
 "#;
 
-// Spec 09 section 3: Kerf is part of it. Pods pend, claims and nodes come, pods run; a claim that is deleted takes its node along, and its
-// pods find another.
+// Spec 09 section 3: the sandbox includes Kerf. Pods are pending, Kerf creates claims and nodes,
+// and the pods run. Deleting a claim drains its node, and the node's pods run on another.
 #[test]
 fn kerf_grows_the_cluster_and_drains_a_node_that_is_deleted() {
     let folder = crate::program::temp_folder(&[("growing.yaml", POOL_AND_DEPLOYMENT)]);
@@ -145,18 +148,18 @@ fn kerf_grows_the_cluster_and_drains_a_node_that_is_deleted() {
         kubectl get nodeclaims -o jsonpath='{{.items[*].status.conditions[?(@.type==\"Ready\")].status}}'",
         folder.path().join("growing.yaml").display(),
     );
-    let seen = kerf(&["sandbox", "--instant", "--", "/bin/sh", "-c", &script]).run();
-    assert_eq!(seen.code, 0, "{}{}", seen.stdout, seen.stderr);
-    let (pods, claims) = seen.stdout.trim().split_once('\n').unwrap();
-    assert_eq!(pods.trim(), "12 Running", "{}", seen.stderr);
+    let output = kerf(&["sandbox", "--instant", "--", "/bin/sh", "-c", &script]).run();
+    assert_eq!(output.code, 0, "{}{}", output.stdout, output.stderr);
+    let (pods, claims) = output.stdout.trim().split_once('\n').unwrap();
+    assert_eq!(pods.trim(), "12 Running", "{}", output.stderr);
     assert!(!claims.is_empty() && claims.split(' ').all(|ready| ready == "True"), "{claims}");
 }
 
 #[test]
-fn a_port_that_is_taken_is_named() {
-    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let port = taken.local_addr().unwrap().port().to_string();
-    let seen = kerf(&["sandbox", "--metrics-port", &port, "--", "/bin/sleep", "1000"]).run();
-    assert_eq!(seen.code, 1);
-    assert!(seen.stderr.contains(&format!("cannot listen on port {port}: ")), "{}", seen.stderr);
+fn a_port_in_use_is_reported() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port().to_string();
+    let output = kerf(&["sandbox", "--metrics-port", &port, "--", "/bin/sleep", "1000"]).run();
+    assert_eq!(output.code, 1);
+    assert!(output.stderr.contains(&format!("cannot listen on port {port}: ")), "{}", output.stderr);
 }

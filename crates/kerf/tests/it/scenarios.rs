@@ -1,5 +1,6 @@
-//! What Kerf does, told through the Kubernetes API alone, and therefore true of any cluster. Each scenario is written once and runs on two grounds:
-//! on the sandbox in virtual time, and, under `hack/controlplane/cluster.sh` (`make test-real`), on a real control plane in real time.
+//! Scenarios that use only the Kubernetes API, and therefore hold on any cluster. Each scenario
+//! runs on the sandbox in virtual time and, with `hack/controlplane/cluster.sh` (`make test-real`),
+//! on a real control plane in real time.
 
 mod disrupting;
 mod leading;

@@ -1,4 +1,5 @@
-//! `kerf sandbox run` as a person or a script sees it: stories in virtual time with Kerf at work, with and without faults.
+//! `kerf sandbox run` as users and scripts see it: scenarios in virtual time with Kerf, with and
+//! without faults.
 
 use serde_json::Value;
 
@@ -10,48 +11,53 @@ fn run_story(arguments: &[&str]) -> RunResult {
 }
 
 fn story_report(arguments: &[&str]) -> Value {
-    let seen = run_story(&[arguments, &["-o", "json"]].concat());
-    assert_eq!(seen.code, 0, "{arguments:?}: {}{}", seen.stdout, seen.stderr);
-    serde_json::from_str(&seen.stdout).unwrap()
+    let output = run_story(&[arguments, &["-o", "json"]].concat());
+    assert_eq!(output.code, 0, "{arguments:?}: {}{}", output.stdout, output.stderr);
+    serde_json::from_str(&output.stdout).unwrap()
 }
 
 // Spec 09 section 3: a report, deterministic.
 #[test]
-fn a_story_ends_the_same_way_twice() {
+fn two_runs_with_one_seed_have_equal_reports() {
     let part = ["--until", "4m", "--seed"];
     let of = |seed: &str| story_report(&[&part[..], &[seed]].concat());
-    let (once, again) = (of("3"), of("3"));
-    assert_eq!(once, again);
-    assert_eq!(once["violations"], serde_json::json!([]));
-    assert!(once["pods"]["ran"].as_u64() >= Some(50), "{once}");
+    let (first, second) = (of("3"), of("3"));
+    assert_eq!(first, second);
+    assert_eq!(first["violations"], serde_json::json!([]));
+    assert!(first["pods"]["ran"].as_u64() >= Some(50), "{first}");
     assert!(
-        once["nodes"]["launched"].as_u64() > Some(0) && once["cost"]["spentMicroDollars"].as_u64() > Some(0),
-        "{once}"
+        first["nodes"]["launched"].as_u64() > Some(0) && first["cost"]["spentMicroDollars"].as_u64() > Some(0),
+        "{first}"
     );
-    assert_ne!(of("4")["fingerprint"], once["fingerprint"], "chance comes from the seed");
+    assert_ne!(of("4")["fingerprint"], first["fingerprint"], "random values depend on the seed");
 }
 
 #[test]
-fn a_story_is_told_to_its_end() {
-    let seen = run_story(&[]);
-    assert_eq!(seen.code, 0, "{}", seen.stdout);
-    assert!(seen.stdout.contains("» 50 pods, ") && seen.stdout.ends_with("Invariants  all held\n"), "{}", seen.stdout);
+fn the_story_scenario_completes() {
+    let output = run_story(&[]);
+    assert_eq!(output.code, 0, "{}", output.stdout);
+    assert!(
+        output.stdout.contains("» 50 pods, ") && output.stdout.ends_with("Invariants  all held\n"),
+        "{}",
+        output.stdout
+    );
 }
 
-// Machines take twenty seconds to start, and other passes run meanwhile. They find the packing again that the machines were launched for.
+// Instances take twenty seconds to start, and other passes run meanwhile. Each pass must find again
+// the packing for which the instances were launched.
 #[test]
-fn nothing_more_is_launched_for_pods_whose_machines_are_on_their_way() {
+fn no_further_nodes_are_launched_for_pods_whose_nodes_are_starting() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scenarios/week.yaml");
-    let seen = kerf(&["sandbox", "run", path, "--until", "25s", "--log-level", "info"]).run();
-    let created: Vec<&str> = seen.stderr.lines().filter(|line| line.contains("created nodeclaim")).collect();
+    let output = kerf(&["sandbox", "run", path, "--until", "25s", "--log-level", "info"]).run();
+    let created: Vec<&str> = output.stderr.lines().filter(|line| line.contains("created nodeclaim")).collect();
     let at = |line: &str, second: &str| line.starts_with(&format!("2026-01-01T00:00:{second}"));
-    assert_eq!(created.iter().filter(|line| at(line, "01")).count(), 13, "{}", seen.stderr);
+    assert_eq!(created.iter().filter(|line| at(line, "01")).count(), 13, "{}", output.stderr);
     let meanwhile: Vec<&&str> = created.iter().filter(|line| at(line, "1") || at(line, "20")).collect();
     assert_eq!(meanwhile, Vec::<&&str>::new());
 }
 
 #[test]
-fn bad_weather_at_the_api_does_not_change_what_holds() {
+fn all_invariants_hold_with_faults_of_the_api_server() {
     story_report(&[
         "--until",
         "5m",
@@ -63,7 +69,7 @@ fn bad_weather_at_the_api_does_not_change_what_holds() {
 }
 
 #[test]
-fn bad_weather_at_the_cloud_does_not_change_what_holds() {
+fn all_invariants_hold_with_faults_of_the_cloud() {
     story_report(&[
         "--until",
         "5m",
@@ -74,7 +80,8 @@ fn bad_weather_at_the_cloud_does_not_change_what_holds() {
     ]);
 }
 
-/// Nobody can place a pod of a thousand cpus, and nobody said that it may wait.
+/// A pod of a thousand CPUs, which no instance type can hold. The scenario does not allow it to
+/// stay pending.
 const UNPLACEABLE_POD_SCENARIO: &str = "
 name: Too big
 until: 1m
@@ -88,31 +95,32 @@ steps:
 ";
 
 #[test]
-fn what_must_not_happen_ends_with_1_and_says_how_to_repeat_it() {
+fn a_broken_invariant_exits_with_1_and_prints_the_seed() {
     let folder = temp_folder(&[("big.yaml", UNPLACEABLE_POD_SCENARIO)]);
-    let seen = kerf(&["sandbox", "run", "big.yaml", "--seed", "9"]).current_dir(folder.path()).run();
-    assert_eq!(seen.code, 1, "{}", seen.stderr);
-    assert!(seen.stdout.contains("1 broken (the same seed, 9, repeats it)"), "{}", seen.stdout);
-    assert!(seen.stdout.contains("every pod runs: 1 pods wait, such as default/giant"), "{}", seen.stdout);
+    let output = kerf(&["sandbox", "run", "big.yaml", "--seed", "9"]).current_dir(folder.path()).run();
+    assert_eq!(output.code, 1, "{}", output.stderr);
+    assert!(output.stdout.contains("1 broken (the same seed, 9, repeats it)"), "{}", output.stdout);
+    assert!(output.stdout.contains("every pod runs: 1 pending pods, for example default/giant"), "{}", output.stdout);
 }
 
-// Spec 09 section 1: a pipe that closes early ends the program with the right code. A story that was cut short has not passed; one that was
-// played to its end has its verdict, heard or not.
+// Spec 09 section 1: a pipe that closes early ends the program with the right code. A scenario that
+// was cut short has not passed; a scenario that ran to its end keeps its verdict, even if no
+// process reads the report.
 #[test]
-fn a_story_ends_with_its_reader_and_has_not_passed() {
-    // Told to its end, it would take minutes.
+fn a_scenario_whose_reader_closes_stdout_has_not_passed() {
+    // To its end it would take minutes.
     let endless = "{name: Endless, until: 1000h, steps: [{at: 0s, every: 10s, say: tick}]}";
     let files = temp_folder(&[("endless.yaml", endless), ("big.yaml", UNPLACEABLE_POD_SCENARIO)]);
     let path = |name: &str| files.path().join(name).to_str().unwrap().to_owned();
     let (code, stderr) = run_without_reader(&["sandbox", "run", &path("endless.yaml")], "");
     assert_eq!(code, Some(1));
-    assert_eq!(stderr, "error: the scenario was not played to its end: whoever read stdout has gone\n");
+    assert_eq!(stderr, "error: the scenario did not run to its end: stdout was closed\n");
     assert_eq!(run_without_reader(&["sandbox", "run", &path("big.yaml"), "-o", "json"], ""), (Some(1), String::new()));
 }
 
-/// Forty minutes with the same demand: jobs every five minutes, a deployment that is rolled out anew, one that
-/// shrinks at the beginning. Costs are compared while a job runs, since its room is part of the demand.
-/// `scenarios/week.yaml` is the long form of it (`make week`).
+/// Runs forty minutes of constant demand: jobs every five minutes, a deployment that is restarted,
+/// and one that shrinks at the beginning. Costs are compared while a job runs, because its capacity
+/// is part of the demand. `scenarios/week.yaml` is the long version (`make week`).
 fn run_steady_scenario(consolidate_after: &str, until: &str) -> RunResult {
     let workload = |name: &str, replicas: u32, cpu: &str| {
         format!(
@@ -166,12 +174,12 @@ steps:
 }
 
 #[test]
-fn a_cluster_whose_demand_does_not_change_comes_to_rest() {
-    let seen = run_steady_scenario("0s", "40m");
-    let report: Value = serde_json::from_str(&seen.stdout).unwrap();
-    assert_eq!((seen.code, &report["violations"]), (0, &serde_json::json!([])), "{report:#}");
-    let at_rest = &report["steady"];
-    assert_eq!((&at_rest["unchangedEvicted"], &at_rest["appraisals"]), (&0.into(), &5.into()), "{at_rest}");
+fn a_cluster_with_constant_demand_becomes_steady() {
+    let output = run_steady_scenario("0s", "40m");
+    let report: Value = serde_json::from_str(&output.stdout).unwrap();
+    assert_eq!((output.code, &report["violations"]), (0, &serde_json::json!([])), "{report:#}");
+    let steady = &report["steady"];
+    assert_eq!((&steady["unchangedEvicted"], &steady["appraisals"]), (&0.into(), &5.into()), "{steady}");
     assert!(report["moves"].as_object().is_some_and(|moves| !moves.is_empty()), "{report:#}");
     // Spec 09 section 3: evictions by reason, and none without one.
     let by_reason = report["evictionsByReason"].as_object().unwrap();
@@ -181,14 +189,14 @@ fn a_cluster_whose_demand_does_not_change_comes_to_rest() {
 }
 
 #[test]
-fn a_cluster_from_which_nobody_takes_idle_nodes_is_too_dear() {
-    let seen = run_steady_scenario("Never", "21m");
-    assert_eq!(seen.code, 1, "{}", seen.stdout);
-    assert!(seen.stdout.contains("cost is close to the best plan"), "{}", seen.stdout);
+fn a_cluster_that_keeps_idle_nodes_is_too_expensive() {
+    let output = run_steady_scenario("Never", "21m");
+    assert_eq!(output.code, 1, "{}", output.stdout);
+    assert!(output.stdout.contains("cost is close to the best plan"), "{}", output.stdout);
 }
 
 #[test]
-fn a_story_that_cannot_be_read_is_refused_with_all_its_mistakes() {
+fn an_unreadable_scenario_is_rejected_with_all_problems() {
     let text = "
 name: x
 until: 1m
@@ -199,33 +207,33 @@ steps:
   - {say: hello}
 ";
     let folder = temp_folder(&[("sc.yaml", text)]);
-    let seen = kerf(&["sandbox", "run", "sc.yaml"]).current_dir(folder.path()).run();
-    assert_eq!((seen.code, seen.stdout.as_str()), (2, ""));
-    let places: Vec<&str> = seen.stderr.lines().map(|line| line.split(": ").nth(2).unwrap_or_default()).collect();
+    let output = kerf(&["sandbox", "run", "sc.yaml"]).current_dir(folder.path()).run();
+    assert_eq!((output.code, output.stdout.as_str()), (2, ""));
+    let places: Vec<&str> = output.stderr.lines().map(|line| line.split(": ").nth(2).unwrap_or_default()).collect();
     let expected = ["faults", "sped", "steps[0].at", "steps[0].faults", "steps[0].scale", "steps[1]"];
-    assert_eq!(places, expected, "{}", seen.stderr);
+    assert_eq!(places, expected, "{}", output.stderr);
 }
 
 #[test]
-fn a_story_that_makes_no_sense_is_refused_with_all_its_mistakes() {
+fn a_contradictory_scenario_is_rejected_with_all_problems() {
     let folder = temp_folder(&[
         ("order.yaml", "{name: x, until: 1m, steps: [{at: 2m, say: late}, {at: 1s}]}"),
         ("typo.yaml", "{name: x, until: 1m, stepps: []}"),
     ]);
-    let seen = kerf(&["sandbox", "run", "order.yaml"]).current_dir(folder.path()).run();
-    assert_eq!((seen.code, seen.stdout.as_str()), (2, ""));
+    let output = kerf(&["sandbox", "run", "order.yaml"]).current_dir(folder.path()).run();
+    assert_eq!((output.code, output.stdout.as_str()), (2, ""));
     assert!(
-        seen.stderr.contains("order.yaml: steps[0]: at: later than the end of the scenario (until)"),
+        output.stderr.contains("order.yaml: steps[0]: at: later than the end of the scenario (until)"),
         "{}",
-        seen.stderr
+        output.stderr
     );
-    assert!(seen.stderr.contains("order.yaml: steps[1]: nothing happens"), "{}", seen.stderr);
-    let seen = kerf(&["sandbox", "run", "typo.yaml"]).current_dir(folder.path()).run();
-    assert_eq!(seen.code, 2);
-    assert!(seen.stderr.contains("unknown field `stepps`"), "{}", seen.stderr);
-    let seen = kerf(&["sandbox", "run", "missing.yaml"]).current_dir(folder.path()).run();
-    assert_eq!(seen.code, 2);
-    let seen = kerf(&["sandbox", "run", "order.yaml", "--faults", "rain"]).current_dir(folder.path()).run();
-    assert_eq!(seen.code, 2);
-    assert!(seen.stderr.contains("\"rain\" is no fault; there are conflict, "), "{}", seen.stderr);
+    assert!(output.stderr.contains("order.yaml: steps[1]: nothing happens"), "{}", output.stderr);
+    let output = kerf(&["sandbox", "run", "typo.yaml"]).current_dir(folder.path()).run();
+    assert_eq!(output.code, 2);
+    assert!(output.stderr.contains("unknown field `stepps`"), "{}", output.stderr);
+    let output = kerf(&["sandbox", "run", "missing.yaml"]).current_dir(folder.path()).run();
+    assert_eq!(output.code, 2);
+    let output = kerf(&["sandbox", "run", "order.yaml", "--faults", "rain"]).current_dir(folder.path()).run();
+    assert_eq!(output.code, 2);
+    assert!(output.stderr.contains("unknown fault \"rain\"; use one of: conflict, "), "{}", output.stderr);
 }

@@ -1,13 +1,14 @@
-//! Counts of comments that are hard to read: too wide, empty of content, or in a style that has to be read twice.
+//! Counts comments that are hard to read: too wide, without content, or in a style that has to be
+//! read twice.
 
 use super::{Count, Place};
 use crate::code::{self, Comment, CommentKind};
 use crate::repository::{Repository, TextFile};
 
-/// The column at which comments end. Code may go on to column 120, as rustfmt is set up.
+/// Maximum column of comments. Code may use 120 columns, as in the settings of rustfmt.
 const WIDTH: usize = 100;
 
-/// Words that say nothing when a doc comment is compared with the name of its item.
+/// Words that are ignored when a doc comment is compared with the name of its item.
 const FILLERS: [&str; 14] =
     ["the", "a", "an", "of", "its", "it", "this", "that", "for", "in", "to", "is", "and", "returns"];
 
@@ -19,7 +20,7 @@ pub(super) fn wide(repository: &Repository) -> Count {
     Count { name: "wide-comments", advice: "comments end at column 100", places }
 }
 
-/// Doc comments of one line whose words are all in the name of the item below.
+/// Counts doc comments of one line whose words are all in the name of the item below.
 pub(super) fn repeating_the_name(repository: &Repository) -> Count {
     let mut places = Vec::new();
     for file in repository.rust() {
@@ -37,10 +38,10 @@ pub(super) fn repeating_the_name(repository: &Repository) -> Count {
             }
         }
     }
-    Count { name: "docs-that-repeat-the-name", advice: "say more than the name, or delete the comment", places }
+    Count { name: "docs-that-repeat-the-name", advice: "add to the name, or delete the comment", places }
 }
 
-/// Doc comments whose first word is `What`, `Whether` or `Who`.
+/// Counts doc comments whose first word is a question word such as `What` or `Whether`.
 pub(super) fn question_words(repository: &Repository) -> Count {
     let mut places = Vec::new();
     for file in repository.rust() {
@@ -60,17 +61,17 @@ pub(super) fn question_words(repository: &Repository) -> Count {
     Count { name: "docs-that-begin-with-a-question-word", advice: "begin with a verb or a noun", places }
 }
 
-/// Pods, nodes and processes as persons.
+/// Counts words that treat pods, nodes and processes as persons.
 pub(super) fn who_words(repository: &Repository) -> Count {
     let is_person = |word: &str| matches!(word, "who" | "whoever" | "nobody" | "somebody");
     let places = collect(repository, |_, comment| {
-        let found = code::words(comment.text).find(|word| is_person(&word.to_lowercase()))?;
-        Some(format!("`{found}` in: {}", comment.text))
+        let word = code::words(comment.text).find(|word| is_person(&word.to_lowercase()))?;
+        Some(format!("`{word}` in: {}", comment.text))
     });
     Count { name: "who-words", advice: "name the pod, node or component", places }
 }
 
-/// The passive of say, tell, look, hear and ask, which hides the component that acts.
+/// Counts the passive of say, tell, look, hear and ask, which hides the component that acts.
 pub(super) fn passive_speech(repository: &Repository) -> Count {
     let places = collect(repository, |_, comment| {
         let words: Vec<String> = code::words(comment.text).map(str::to_lowercase).collect();
@@ -82,7 +83,7 @@ pub(super) fn passive_speech(repository: &Repository) -> Count {
     Count { name: "passive-say-tell-look-hear-ask", advice: "name the component and what it does", places }
 }
 
-/// Returns true if a form of *to be* stands before the last position, with one word between at the most.
+/// Returns true if a form of *to be* is one of the last two words.
 fn follows_to_be(before: &[String]) -> bool {
     let is_form = |word: &String| matches!(word.as_str(), "is" | "are" | "was" | "were" | "be" | "been" | "being");
     before.iter().rev().take(2).any(is_form)
@@ -102,7 +103,8 @@ fn place(file: &TextFile, comment: &Comment, text: String) -> Place {
     Place { path: file.path.clone(), line: comment.line, text }
 }
 
-/// Returns the name that a line of code defines: an item, a field or a variant. Attributes have none.
+/// Returns the name of the item, field or variant that a line of code defines. Attributes have no
+/// name.
 fn item_name(line: &str) -> Option<&str> {
     let line = line.trim_start();
     if line.starts_with('#') || line.starts_with("//") {
@@ -118,7 +120,8 @@ fn item_name(line: &str) -> Option<&str> {
     code::words(line).find(|word| !is_keyword(word))
 }
 
-/// Returns true if each word of the comment is a filler or part of the name. A plural counts as its singular.
+/// Returns true if each word of the comment is a filler or part of the name. A plural counts as its
+/// singular.
 fn repeats(comment: &str, name: &str) -> bool {
     let name: Vec<String> = parts(name).iter().map(|part| singular(part)).collect();
     let mut words = code::words(comment).map(str::to_lowercase).peekable();
@@ -169,14 +172,14 @@ mod tests {
     }
 
     #[test]
-    fn only_the_first_word_of_a_doc_comment_is_a_question() {
+    fn only_the_first_word_of_a_doc_comment_counts_as_a_question() {
         let source =
             "//! What it is.\n//! What else.\n\n/// Returns it.\n/// Whether so.\nfn a() {}\n// What now?\n/// Who.\n";
         assert_eq!(lines(question_words, source), [1, 8]);
     }
 
     #[test]
-    fn persons_are_found_whatever_their_case() {
+    fn words_for_persons_are_found_in_any_case() {
         assert_eq!(lines(who_words, "// Whoever.\n// whole\n//! a pod who\nlet nobody = 1;\n"), [1, 3]);
     }
 

@@ -1,8 +1,9 @@
-//! Modules of a crate that depend on each other in a circle.
+//! Counts the modules of a crate that depend on each other in a cycle.
 //!
-//! A crate's modules form a tree. Siblings are compared: a module stands for all files below it, and depends on a sibling if one of its
-//! files names a path into that sibling, from `crate::` or `super::`. What a parent re-exports counts as the parent's, and tests do not
-//! count. Each module that is part of a circle counts once.
+//! A crate's modules form a tree. The check compares siblings: a module stands for all files below
+//! it, and depends on a sibling if one of its files names a path into that sibling, from `crate::`
+//! or `super::`. Re-exports of a parent belong to the parent, and tests do not count. Each module
+//! of a cycle counts once.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -42,14 +43,14 @@ pub(super) fn modules_in_cycles(repository: &Repository) -> Count {
             places.push(Place {
                 path: path.to_owned(),
                 line: 1,
-                text: format!("`{}` is part of a circle", module.join("::")),
+                text: format!("`{}` is part of a cycle", module.join("::")),
             });
         }
     }
-    Count { name: "modules-in-cycles", advice: "move what both need into a module of its own", places }
+    Count { name: "modules-in-cycles", advice: "move the shared items into a module of their own", places }
 }
 
-/// `solve/pass.rs` is the module `solve::pass`.
+/// Returns the module path of a file: `solve/pass.rs` is the module `solve::pass`.
 fn module_path(file: &str) -> ModulePath {
     let name = file.trim_end_matches(".rs").trim_end_matches("/mod");
     name.split('/').filter(|part| !matches!(*part, "lib" | "main")).map(str::to_owned).collect()
@@ -57,7 +58,7 @@ fn module_path(file: &str) -> ModulePath {
 
 fn without_tests(code: &str) -> String {
     let tests = code::test_lines(code);
-    let lines = code.lines().zip(tests).map(|(line, for_tests)| if for_tests { "" } else { line });
+    let lines = code.lines().zip(tests).map(|(line, is_test)| if is_test { "" } else { line });
     lines.collect::<Vec<_>>().join("\n")
 }
 
@@ -91,7 +92,7 @@ fn named_paths(module: &ModulePath, code: &str) -> Vec<ModulePath> {
     paths
 }
 
-/// Reads one path, with its braces if it has any, and returns the index after it.
+/// Parses one path, with its braces if it has any, and returns the index after it.
 fn use_tree(
     tokens: &[&str],
     mut at: usize,
@@ -132,7 +133,7 @@ fn use_tree(
     at
 }
 
-/// Words, `::` and single other characters.
+/// Splits code into words, `::` and single other characters.
 fn tokens(code: &str) -> Vec<&str> {
     let mut tokens = Vec::new();
     let mut rest = code.trim_start();
@@ -169,7 +170,7 @@ fn cyclic(edges: &Dependencies) -> Vec<ModulePath> {
 mod tests {
     use super::*;
 
-    fn found(files: &[(&str, &str)]) -> Vec<String> {
+    fn cyclic_modules(files: &[(&str, &str)]) -> Vec<String> {
         let repository = Repository::of(files).with_crate("a", &["crates/a/src/lib.rs"], &[]);
         modules_in_cycles(&repository).places.iter().map(|at| at.text.clone()).collect()
     }
@@ -182,7 +183,7 @@ mod tests {
             ("crates/a/src/c.rs", "fn f() { super::b::g(); }\n"),
             ("crates/a/src/d.rs", "use crate::b::B;\n"),
         ];
-        assert_eq!(found(&files), ["`b` is part of a circle", "`c` is part of a circle"]);
+        assert_eq!(cyclic_modules(&files), ["`b` is part of a cycle", "`c` is part of a cycle"]);
     }
 
     #[test]
@@ -196,7 +197,7 @@ mod tests {
             ("crates/a/src/b/e.rs", "use super::{B, super::T};\n"),
             ("crates/a/src/c.rs", "use crate::b::B;\n"),
         ];
-        assert_eq!(found(&files), Vec::<String>::new());
+        assert_eq!(cyclic_modules(&files), Vec::<String>::new());
     }
 
     #[test]
@@ -208,6 +209,6 @@ mod tests {
             ("crates/a/src/c.rs", ""),
             ("crates/a/src/c/deep.rs", "use crate::b::deep::B;\n"),
         ];
-        assert_eq!(found(&files), ["`b` is part of a circle", "`c` is part of a circle"]);
+        assert_eq!(cyclic_modules(&files), ["`b` is part of a cycle", "`c` is part of a cycle"]);
     }
 }

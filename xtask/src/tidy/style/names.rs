@@ -1,4 +1,4 @@
-//! Counts of identifiers: retired words, and type names that are defined several times.
+//! Counts identifiers: retired words, and type names that are defined several times.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,8 @@ use super::{Count, Place};
 use crate::code;
 use crate::repository::Repository;
 
-/// Identifiers that were replaced by the words of Kubernetes and Karpenter (`CONTRIBUTING.md` has the table).
+/// Identifiers that were replaced by the words of Kubernetes and Karpenter (`CONTRIBUTING.md` has
+/// the table).
 const RETIRED: [&str; 72] = [
     "Calm",
     "Chance",
@@ -82,7 +83,7 @@ const RETIRED: [&str; 72] = [
     "worth_it",
 ];
 
-/// A type name that is defined this often is too general.
+/// Number of definitions from which a type name counts as repeated.
 const REPEATED: usize = 3;
 
 pub(super) fn retired_words(repository: &Repository) -> Count {
@@ -97,7 +98,7 @@ pub(super) fn retired_words(repository: &Repository) -> Count {
     Count { name: "retired-words", advice: "CONTRIBUTING.md names the word to use", places }
 }
 
-/// Counts each name once, at its first definition.
+/// Counts each repeated name once, at its first definition.
 pub(super) fn repeated_type_names(repository: &Repository) -> Count {
     let mut definitions: BTreeMap<&str, Vec<(&str, usize)>> = BTreeMap::new();
     for file in repository.rust() {
@@ -115,15 +116,17 @@ pub(super) fn repeated_type_names(repository: &Repository) -> Count {
     Count { name: "repeated-type-names", advice: "qualify the name", places: places.collect() }
 }
 
-/// Returns the type that a line of code defines. Associated types are indented and do not count.
+/// Returns the type that a line of code defines. Associated types are indented and do not count, nor
+/// do names that a macro takes as an argument.
 fn defined_type(line: &str) -> Option<&str> {
     let is_indented = line.starts_with(' ');
     let mut words = code::words(line).skip_while(|word| matches!(*word, "pub" | "crate" | "super" | "self" | "in"));
-    match words.next()? {
+    let name = match words.next()? {
         "struct" | "enum" | "trait" | "union" => words.next(),
         "type" if !is_indented => words.next(),
         _ => None,
-    }
+    };
+    name.filter(|_| !line.contains('$'))
 }
 
 #[cfg(test)]
@@ -133,9 +136,9 @@ mod tests {
     #[test]
     fn retired_words_are_found_in_code_only() {
         let source = "//! Rack\nfn a(rack: Rack) { let s = \"Rack\"; Racked }\n";
-        let found = retired_words(&Repository::of(&[("a.rs", source)]));
-        let found: Vec<_> = found.places.iter().map(|at| (at.line, at.text.as_str())).collect();
-        assert_eq!(found, [(2, "`Rack`")]);
+        let words = retired_words(&Repository::of(&[("a.rs", source)]));
+        let words: Vec<_> = words.places.iter().map(|at| (at.line, at.text.as_str())).collect();
+        assert_eq!(words, [(2, "`Rack`")]);
     }
 
     #[test]
@@ -145,8 +148,8 @@ mod tests {
             ("b.rs", "pub type State = u8;\nmod c {\n    trait State {}\n}\n"),
             ("c.rs", "enum Kind {}\n// struct Kind;\n"),
         ]);
-        let found = repeated_type_names(&repository);
-        let found: Vec<_> = found.places.iter().map(|at| at.text.as_str()).collect();
-        assert_eq!(found, ["`State` is defined 3 times"]);
+        let names = repeated_type_names(&repository);
+        let names: Vec<_> = names.places.iter().map(|at| at.text.as_str()).collect();
+        assert_eq!(names, ["`State` is defined 3 times"]);
     }
 }

@@ -179,7 +179,7 @@ impl<'a> Evaluator<'a> {
         debug_assert_eq!(
             self.stack.len(),
             comprehension.stack_index,
-            "the checker and the run agree on where variables are"
+            "checker and evaluator use equal stack positions for variables"
         );
         self.stack.push(init);
         let loop_result = self.run_iterations(comprehension, &range);

@@ -248,7 +248,7 @@ const SORT_BY_KEYS: &str = "[list(A)](list(int)) -> list(A); [list(A)](list(uint
 /// Parses `[receiver](params) -> result`. The table is constant, so an invalid signature fails
 /// every test.
 fn parse_signature(text: &str, name: &str) -> Overload {
-    let invalid_signature = || -> ! { panic!("the signature {text:?} of {name} cannot be read") };
+    let invalid_signature = || -> ! { panic!("invalid signature {text:?} of {name}") };
     let mut reader = SignatureReader { rest: text.trim(), letters: Vec::new() };
     let mut params = Vec::new();
     let is_member = reader.skip_token("[");

@@ -11,13 +11,13 @@ use super::super::*;
 /// Prefixes of the names of cases whose answer differs, with the reason. A listed case that agrees
 /// fails the test too.
 const KNOWN_DIFFERENCES: &[(&str, &str)] = &[
-    ("cel: google.protobuf.Duration{", "no rule on a definition needs protobuf messages, and they are not built here"),
+    ("cel: google.protobuf.Duration{", "protobuf messages are not implemented, because no rule of a CRD needs them"),
     (
         "cel: authorizer.path(",
-        "the methods of the authorizer are not known, so each is named and not only the variable",
+        "the authorizer is not implemented, so the error names each method and not only the variable",
     ),
-    ("crd root nullable", "the whole schema is not printed again in the error about its root"),
-    ("crd root allOf with status", "the same"),
+    ("crd root nullable", "the error about the root does not contain the whole schema"),
+    ("crd root allOf with status", "the error about the root does not contain the whole schema"),
 ];
 
 fn widget_crd_with_conditions(spec: Value) -> Value {
@@ -120,6 +120,6 @@ fn every_answer_equals_the_recorded_answer_of_kubernetes() {
             differing.push(format!("{name}\n  ours:   {ours}\n  theirs: {theirs}"));
         }
     }
-    assert!(compared > 800, "the cases were read");
+    assert!(compared > 800, "the file of cases was parsed");
     assert!(differing.is_empty(), "{} of {compared} answers differ:\n{}", differing.len(), differing.join("\n"));
 }

@@ -85,7 +85,7 @@ fn describe(value: &Value) -> String {
         Value::Null => "null".to_owned(),
         Value::Bool(_) => "a boolean".to_owned(),
         Value::Number(number) => format!("the number {number}"),
-        Value::String(text) => format!("the text {}", quote(text)),
+        Value::String(text) => format!("the string {}", quote(text)),
         Value::Array(_) => "a list".to_owned(),
         Value::Object(_) => "an object".to_owned(),
     }

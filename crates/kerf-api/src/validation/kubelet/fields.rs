@@ -24,10 +24,10 @@ impl KubeletFieldType {
     pub(super) fn description(&self) -> &'static str {
         match self {
             Self::Bool => "true or false",
-            Self::Text => "a text",
-            Self::Int32 => "an integer of 32 bits",
+            Self::Text => "a string",
+            Self::Int32 => "a 32-bit integer",
             Self::Int64 => "an integer",
-            Self::Uint32 => "a positive integer of 32 bits",
+            Self::Uint32 => "a 32-bit integer that is not negative",
             Self::Float => "a number",
             Self::Duration => "a duration",
             Self::DurationOrNanoseconds => "a duration or a number of nanoseconds",

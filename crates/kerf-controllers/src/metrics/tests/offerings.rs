@@ -1,4 +1,4 @@
-//! What the provider sells, as gauges.
+//! Tests of the offering gauges.
 
 use std::sync::Arc;
 
@@ -43,7 +43,7 @@ fn offering_metrics(metrics: &Metrics, pools: &[&str], has_reserved: bool) -> St
 
 // spec 07 #51
 #[test]
-fn every_type_has_a_reserved_series_if_reservations_are_used_at_all() {
+fn with_reserved_capacity_every_type_has_a_reserved_series() {
     let metrics = Metrics::new();
     let types = vec![
         instance_type("a", &[("on-demand", "z1", 10, true), ("spot", "z1", 3, false), ("on-demand", "z2", 10, true)]),
@@ -61,21 +61,24 @@ fn every_type_has_a_reserved_series_if_reservations_are_used_at_all() {
         "price_estimate{instance_type=\"a\",capacity_type=\"spot\",zone=\"z1\"} 0.03",
         "price_estimate{instance_type=\"a\",capacity_type=\"reserved\",zone=\"z2\"} 0",
     ] {
-        assert!(text.lines().any(|found| found == format!("{head}_{line}")), "{line} in {text}");
+        assert!(text.lines().any(|served| served == format!("{head}_{line}")), "{line} in {text}");
     }
     assert!(text.contains("karpenter_cloudprovider_instance_type_cpu_cores{instance_type=\"a\"} 2\n"), "{text}");
     assert!(text.contains("karpenter_cloudprovider_instance_type_memory_bytes{instance_type=\"b\"} 4294967296\n"));
     assert!(!offering_metrics(&metrics, &["p"], false).contains("reserved"));
 }
 
-/// What one pool cannot have, another may; what no pool has any more is not shown.
+/// An offering is available if it is available to any pool. An offering of no pool is not shown.
 #[test]
-fn what_any_pool_can_have_is_available() {
+fn an_offering_is_available_if_any_pool_has_it() {
     let metrics = Metrics::new();
     metrics.offerings.set_pool_types("p", &Arc::new(vec![instance_type("a", &[("on-demand", "z", 10, false)])]));
     metrics.offerings.set_pool_types("q", &Arc::new(vec![instance_type("a", &[("on-demand", "z", 10, true)])]));
     let available = "offering_available{instance_type=\"a\",capacity_type=\"on-demand\",zone=\"z\"} ";
     assert!(offering_metrics(&metrics, &["p", "q"], false).contains(&format!("{available}1\n")));
-    assert!(offering_metrics(&metrics, &["p"], false).contains(&format!("{available}0\n")), "the other pool is gone");
+    assert!(
+        offering_metrics(&metrics, &["p"], false).contains(&format!("{available}0\n")),
+        "the other pool was deleted"
+    );
     assert_eq!(offering_metrics(&metrics, &[], false), "");
 }

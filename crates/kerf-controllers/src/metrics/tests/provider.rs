@@ -1,4 +1,4 @@
-//! Calls to a provider that fails in every way that it can.
+//! Metrics of a provider whose calls fail in every possible way.
 
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ impl CloudProvider for FailingProvider {
         &self.0
     }
 
-    /// How it fails is in the claim's name.
+    /// The claim's name selects the error.
     fn create<'a>(&'a self, claim: &'a NodeClaim) -> BoxFuture<'a, Result<Instance, CreateError>> {
         let error = match claim.metadata.name.as_deref() {
             Some("capacity") => CreateError::InsufficientCapacity("x".into()),
@@ -70,7 +70,7 @@ impl CloudProvider for FailingProvider {
 
 // spec 07 #46
 #[tokio::test(start_paused = true)]
-async fn an_error_that_somebody_reacts_to_has_a_name() {
+async fn error_classes_that_controllers_handle_have_a_label_value() {
     let metrics = Arc::new(Metrics::new());
     let cloud = MeteredProvider::new(
         Arc::new(FailingProvider(LabelRules::kwok())),

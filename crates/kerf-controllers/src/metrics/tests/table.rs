@@ -1,5 +1,5 @@
-//! The tables of spec 07 §6 against what `/metrics` can serve: every name, its type, its labels and its buckets. What later parts will bring is
-//! listed here, so that nothing is missing by accident.
+//! Compares the tables of spec 07 §6 with what `/metrics` can serve: every name with type, labels
+//! and buckets. Names that are not served yet are listed here, so that none is missing by accident.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use super::*;
 
 const SPEC: &str = include_str!("../../../../../docs/spec/07-operations.md");
 
-/// Names that belong to parts that do not exist yet.
+/// Names of metrics that are not implemented yet.
 const NOT_YET_SERVED: [&str; 14] = [
     // The EC2 provider.
     "karpenter_cloudprovider_instance_launch_failures_total",
@@ -31,29 +31,29 @@ const NOT_YET_SERVED: [&str; 14] = [
     "aws_sdk_go_request_retry_count",
 ];
 
-/// Names that are ours alone.
+/// Names that only Kerf has, not Karpenter.
 const KERF_ONLY: [&str; 2] =
     ["karpenter_voluntary_disruption_drift_backoffs_total", "karpenter_nodepools_drift_backoff_seconds"];
 
-/// A metric as a table says it is.
+/// A metric as a table of the spec describes it.
 #[derive(Debug)]
 struct SpecMetric {
     name: String,
-    /// Counter, gauge, histogram or summary; nothing if the table does not say.
+    /// Counter, gauge, histogram or summary. Empty if the table does not say.
     kind: String,
     labels: BTreeSet<String>,
-    /// Whether the labels are those of a node, besides the ones that are named.
+    /// True if the metric has the labels of a node in addition to `labels`.
     has_node_labels: bool,
-    /// What the type's column says of buckets.
+    /// The buckets as the type column describes them.
     buckets: String,
 }
 
-/// The words in backticks.
+/// Returns the words in backticks.
 fn quoted(text: &str) -> Vec<String> {
     text.split('`').skip(1).step_by(2).map(str::to_owned).collect()
 }
 
-/// Without what stands in parentheses, unless it adds something.
+/// Removes text in parentheses, except text that begins with `+`.
 fn without_parentheses(text: &str) -> String {
     let mut out = String::new();
     for part in text.split('(') {
@@ -68,7 +68,8 @@ fn without_parentheses(text: &str) -> String {
     out
 }
 
-/// All names of a cell: a name that begins with an underscore is the one before it with another end.
+/// Returns all metric names of a cell. A name that begins with an underscore replaces the end of
+/// the first name.
 fn names(cell: &str) -> Vec<String> {
     let mut all: Vec<String> = Vec::new();
     for name in quoted(&without_parentheses(cell)) {
@@ -81,14 +82,14 @@ fn names(cell: &str) -> Vec<String> {
                 format!("{}_{end}", kept[..kept.len() - replaced].join("_"))
             }
             (_, None) => name,
-            (None, Some(_)) => panic!("{cell}: the first name is whole"),
+            (None, Some(_)) => panic!("{cell}: the first name must be complete"),
         };
         all.push(full);
     }
     all
 }
 
-/// The rows of a section's tables, as cells.
+/// Returns the rows of a section's tables as cells.
 fn cells(section: &str) -> Vec<Vec<&'static str>> {
     let (_, rest) = SPEC.split_once(&format!("### {section} ")).unwrap();
     let end = rest.find("\n### ").unwrap_or(rest.len()).min(rest.find("\n## ").unwrap_or(rest.len()));
@@ -96,7 +97,7 @@ fn cells(section: &str) -> Vec<Vec<&'static str>> {
     rows.map(|line| line.trim_matches('|').split('|').map(str::trim).collect()).collect()
 }
 
-/// Everything that the tables name.
+/// Returns all metrics of the tables.
 fn table() -> Vec<SpecMetric> {
     let mut rows: Vec<SpecMetric> = Vec::new();
     for section in ["6.2", "6.4", "6.5"] {
@@ -104,8 +105,8 @@ fn table() -> Vec<SpecMetric> {
             let labels = without_parentheses(cells[2]);
             let mut own: BTreeSet<String> = quoted(&labels).into_iter().collect();
             let before = rows.last().map(|row| (row.labels.clone(), row.has_node_labels)).unwrap_or_default();
-            let is_more = labels.starts_with("same") || labels.starts_with('+') || labels.contains("+ above");
-            if is_more {
+            let adds_labels = labels.starts_with("same") || labels.starts_with('+') || labels.contains("+ above");
+            if adds_labels {
                 own.extend(before.0);
             }
             if labels == "as disrupted_total" {
@@ -135,7 +136,7 @@ fn table() -> Vec<SpecMetric> {
     rows
 }
 
-/// Those of §6.6, for each kind that there is, and under the names that all kinds share.
+/// Returns the metrics of §6.6 for each kind, and under the names that all kinds share.
 fn conditions() -> Vec<SpecMetric> {
     let claim = ["karpenter_kwok_sh_kwoknodeclass", "karpenter_sh_nodepool"];
     let kinds: [(&str, Vec<&str>); 4] = [
@@ -161,26 +162,26 @@ fn conditions() -> Vec<SpecMetric> {
     rows
 }
 
-/// A cluster with something of everything.
+/// Creates a cluster with at least one object behind every gauge.
 fn full_cluster(metrics: &Metrics) -> SharedCluster {
     let cluster = SharedCluster::default();
     let conditions = json!([{"type": "Ready", "status": "True", "reason": "Ready", "message": "",
         "lastTransitionTime": "2026-01-01T11:00:00Z"}]);
     let class = json!({"group": "g", "kind": "k", "name": "n"});
-    let gone = "2026-01-01T11:30:00Z";
+    let deleted = "2026-01-01T11:30:00Z";
     apply_object::<NodePool>(
         &cluster,
-        json!({"metadata": {"name": "a", "deletionTimestamp": gone}, "spec": {"limits": {"cpu": "1"}, "template": {"spec":
+        json!({"metadata": {"name": "a", "deletionTimestamp": deleted}, "spec": {"limits": {"cpu": "1"}, "template": {"spec":
             {"requirements": [], "nodeClassRef": class}}}, "status": {"resources": {"cpu": "1"}, "conditions": conditions}}),
     );
     apply_object::<TrackedClaim>(
         &cluster,
-        json!({"metadata": {"name": "c", "deletionTimestamp": gone}, "spec": {"requirements": [], "nodeClassRef": class},
+        json!({"metadata": {"name": "c", "deletionTimestamp": deleted}, "spec": {"requirements": [], "nodeClassRef": class},
             "status": {"conditions": conditions}}),
     );
     apply_object::<Node>(
         &cluster,
-        json!({"metadata": {"name": "n", "creationTimestamp": gone, "deletionTimestamp": gone},
+        json!({"metadata": {"name": "n", "creationTimestamp": deleted, "deletionTimestamp": deleted},
             "status": {"capacity": {"cpu": "2"}, "allocatable": {"cpu": "1"}, "conditions": conditions}}),
     );
     let owner = json!([{"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "d", "uid": "d", "controller": true}]);
@@ -191,7 +192,7 @@ fn full_cluster(metrics: &Metrics) -> SharedCluster {
             "containers": [{"name": "c", "resources": resources}]}, "status": {"phase": "Running"}}),
     );
     let change = |name: &str| {
-        let pod = json!({"metadata": {"name": name, "namespace": "ns", "uid": name, "creationTimestamp": gone},
+        let pod = json!({"metadata": {"name": name, "namespace": "ns", "uid": name, "creationTimestamp": deleted},
             "spec": {"containers": []}, "status": {"phase": "Pending"}});
         let change = cluster.lock().apply::<Pod>(serde_json::from_value(pod).unwrap()).unwrap();
         metrics.pod_changed(&change, noon());
@@ -205,7 +206,7 @@ fn full_cluster(metrics: &Metrics) -> SharedCluster {
     cluster
 }
 
-/// Everything that can be served: what is registered, and what is made from the cluster when somebody asks.
+/// Returns everything that can be served: registered metrics, and gauges computed from the cluster.
 fn served() -> BTreeMap<String, FamilyDescription> {
     let metrics = Metrics::new();
     for row in ["nodeclaim", "nodepool", "node"] {
@@ -217,15 +218,15 @@ fn served() -> BTreeMap<String, FamilyDescription> {
         StatusFamilies::new(metrics.registry(), &format!("operator_{row}"), &keys);
     }
     let mut all: BTreeMap<String, FamilyDescription> =
-        metrics.registry().describe().into_iter().map(|described| (described.name.clone(), described)).collect();
+        metrics.registry().describe().into_iter().map(|family| (family.name.clone(), family)).collect();
     let text = state_metrics_at(&full_cluster(&metrics), &metrics, noon());
     for (header, series) in text.lines().zip(text.lines().skip(1)).filter(|(header, _)| header.starts_with("# TYPE ")) {
         let (name, kind) = header.trim_start_matches("# TYPE ").split_once(' ').unwrap();
         assert_eq!(kind, "gauge");
         let pairs = series.split_once('{').map_or("", |(_, rest)| rest.rsplit_once('}').unwrap().0);
         let labels = pairs.split("\",").filter_map(|pair| Some(pair.split_once('=')?.0.to_owned())).collect();
-        let described = FamilyDescription { name: name.to_owned(), kind: "gauge", labels, bounds: Vec::new() };
-        assert_eq!(all.insert(name.to_owned(), described), None, "{name} is served twice");
+        let family = FamilyDescription { name: name.to_owned(), kind: "gauge", labels, bounds: Vec::new() };
+        assert_eq!(all.insert(name.to_owned(), family), None, "{name} is served twice");
     }
     all
 }
@@ -240,13 +241,19 @@ fn every_name_of_the_tables_is_served_with_its_type_and_labels() {
     let (table, served) = (table(), served());
     assert!(table.len() > 100, "{}", table.len());
     for row in &table {
-        let Some(found) = served.get(&row.name) else {
+        let Some(family) = served.get(&row.name) else {
             assert!(NOT_YET_SERVED.contains(&row.name.as_str()), "{} is not served", row.name);
             continue;
         };
         assert!(!NOT_YET_SERVED.contains(&row.name.as_str()), "{} is served already", row.name);
-        assert!(row.kind.is_empty() || row.kind == found.kind, "{}: {} instead of {}", row.name, found.kind, row.kind);
-        let labels: BTreeSet<String> = found.labels.iter().cloned().collect();
+        assert!(
+            row.kind.is_empty() || row.kind == family.kind,
+            "{}: {} instead of {}",
+            row.name,
+            family.kind,
+            row.kind
+        );
+        let labels: BTreeSet<String> = family.labels.iter().cloned().collect();
         if row.has_node_labels {
             let all =
                 row.labels.iter().map(String::as_str).chain(["node_name", "phase", "managed", "nodepool", "zone"]);
@@ -254,23 +261,23 @@ fn every_name_of_the_tables_is_served_with_its_type_and_labels() {
         } else {
             assert_eq!(labels, row.labels, "{}", row.name);
         }
-        assert_eq!(found.bounds, bounds(row), "{}", row.name);
+        assert_eq!(family.bounds, bounds(row), "{}", row.name);
     }
-    let named: BTreeSet<&str> = table.iter().map(|row| row.name.as_str()).collect();
+    let spec_names: BTreeSet<&str> = table.iter().map(|row| row.name.as_str()).collect();
     for name in served.keys().map(String::as_str).filter(|name| !KERF_ONLY.contains(name)) {
-        assert!(named.contains(name), "{name} is not in the tables");
+        assert!(spec_names.contains(name), "{name} is not in the tables");
     }
     for name in NOT_YET_SERVED {
-        assert!(named.contains(name), "{name} is not in the tables");
+        assert!(spec_names.contains(name), "{name} is not in the tables");
     }
 }
 
-/// The buckets that a table asks for.
+/// Returns the buckets that the table requires.
 fn bounds(row: &SpecMetric) -> Vec<f64> {
     let text = row.buckets.as_str();
     let rest = text.trim_start_matches("histogram").trim();
     if row.name.starts_with("workqueue_") && !text.is_empty() {
-        // Those of client-go, which the table leaves out.
+        // The buckets of client-go, which the table omits.
         return (-8..=3).map(|tens| 10_f64.powi(tens)).collect();
     }
     match rest {
@@ -302,12 +309,12 @@ fn bounds(row: &SpecMetric) -> Vec<f64> {
                     }
             })
             .collect(),
-        // The numbers themselves, if there are any.
+        // The numbers in the cell, if there are any.
         _ => rest.split_whitespace().map_while(|word| word.parse().ok()).collect(),
     }
 }
 
-/// The numbers behind some words of §6.1.
+/// Returns the numbers that follow `words` in §6.1.
 fn listed_buckets(words: &str) -> Vec<f64> {
     let (_, rest) = SPEC.split_once(words).unwrap();
     let text = rest.split_once("\n*").unwrap().0;

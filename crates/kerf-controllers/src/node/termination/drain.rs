@@ -1,4 +1,5 @@
-//! Emptying a node (spec 04 §7.5): pods are put into the eviction queue tier by tier, and the node is looked at again until none is left.
+//! Drains a node (spec 04 §7.5): adds its pods to the eviction queue tier by tier. The node is
+//! reconciled again until no pod is left.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,34 +12,35 @@ use super::pods::{is_waiting, needs_force_delete, tier, until_force_delete};
 use super::{DRAINED, NODE_POLL_INTERVAL, NodeTermination, TerminatingNode, TerminationStep};
 use crate::events;
 
-/// Pods that were bound just before the taint show up within this time.
+/// Pods that were bound just before the taint was set appear within this time.
 const LATE_POD_WAIT: Duration = Duration::from_secs(5);
 
 impl NodeTermination {
-    pub(super) fn drain(&self, leaving: &mut TerminatingNode) -> TerminationStep {
-        let now = leaving.now;
-        if let Some(conditions) = &mut leaving.conditions
+    pub(super) fn drain(&self, terminating: &mut TerminatingNode) -> TerminationStep {
+        let now = terminating.now;
+        if let Some(conditions) = &mut terminating.conditions
             && conditions.get(DRAINED).is_none()
         {
             conditions.set_unknown(DRAINED, "Draining", "Draining", now);
         }
         let waiting: Vec<Arc<Pod>> = {
             let cluster = self.ctx.cluster.lock();
-            cluster.pods_on(&leaving.node.metadata.name).filter(|pod| is_waiting(pod, now)).cloned().collect()
+            cluster.pods_on(&terminating.node.metadata.name).filter(|pod| is_waiting(pod, now)).cloned().collect()
         };
         if !waiting.is_empty() {
-            for pod in pods_to_evict(&waiting, leaving) {
-                self.evictions.add(pod, leaving.deadline);
+            for pod in pods_to_evict(&waiting, terminating) {
+                self.evictions.add(pod, terminating.deadline);
             }
             let why = format!("{} pods are waiting to be evicted", waiting.len());
-            self.ctx.publish(events::failed_draining(&leaving.node, &why));
-            // Those whose tier has not come yet are in no queue that would wake for them.
-            let forced = waiting.iter().filter_map(|pod| until_force_delete(pod, leaving.deadline, now)).min();
+            self.ctx.publish(events::failed_draining(&terminating.node, &why));
+            // Pods of later tiers are not in the eviction queue yet, so only this requeue can wake
+            // the drain for their forced deletion.
+            let forced = waiting.iter().filter_map(|pod| until_force_delete(pod, terminating.deadline, now)).min();
             return TerminationStep::Requeue(ReconcileAction::RequeueAfter(
                 forced.map_or(NODE_POLL_INTERVAL, |until| until.min(NODE_POLL_INTERVAL)),
             ));
         }
-        let Some(conditions) = &mut leaving.conditions else { return TerminationStep::Complete };
+        let Some(conditions) = &mut terminating.conditions else { return TerminationStep::Complete };
         if let Some(drained) = conditions.get(DRAINED)
             && drained.status == ConditionStatus::Unknown
             && now.duration_since(drained.last_transition_time.0).unsigned_abs() < LATE_POD_WAIT
@@ -50,10 +52,11 @@ impl NodeTermination {
     }
 }
 
-/// The pods to evict now: those that must go because of the deadline, and of the others the first tier that there is.
-fn pods_to_evict<'p>(waiting: &'p [Arc<Pod>], leaving: &TerminatingNode) -> Vec<&'p Pod> {
+/// Returns the pods to evict now: all that must be deleted because of the deadline, and of the rest
+/// the pods of the first tier that has any.
+fn pods_to_evict<'p>(waiting: &'p [Arc<Pod>], terminating: &TerminatingNode) -> Vec<&'p Pod> {
     let (forced, others): (Vec<&Pod>, Vec<&Pod>) =
-        waiting.iter().map(Arc::as_ref).partition(|pod| needs_force_delete(pod, leaving.deadline, leaving.now));
+        waiting.iter().map(Arc::as_ref).partition(|pod| needs_force_delete(pod, terminating.deadline, terminating.now));
     let first = others.iter().map(|pod| tier(pod)).min();
     forced.into_iter().chain(others.into_iter().filter(|pod| Some(tier(pod)) == first)).collect()
 }

@@ -1,11 +1,14 @@
-//! `eviction-queue`: asks pods to leave, and deletes those whose node will not wait any longer (spec 04 §7.6). What it must do is put into it
-//! by drains and kept in memory; a restart forgets it, and the next look at each node puts it in again.
-//! Invariants: a pod is only ever evicted for the node that it was queued for, by its uid; a deadline is never made later.
+//! `eviction-queue`: evicts pods, and deletes pods whose node reaches its termination deadline
+//! (spec 04 §7.6). Drains add pods to the queue. It is kept in memory only: after a restart the
+//! next reconcile of each node adds its pods again.
+//! Invariants: a pod is only evicted for the node it was queued for, identified by the pod's uid. A
+//! deadline never becomes later.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use jiff::Timestamp;
+use kerf_api::conditions::DISRUPTION_REASON;
 use kerf_api::slim::{Node, Pod, Str};
 use kerf_runtime::{ApiError, Queue, ReconcileAction};
 use kerf_state::Tracked as _;
@@ -19,26 +22,27 @@ use crate::controllers::Reconcile;
 use crate::error::Error;
 use crate::events;
 
-/// Why nodes go that are emptied to save money.
+/// Disruption reason of nodes that are drained to save money.
 const UNDERUTILIZED_REASON: &str = "Underutilized";
 
-/// The controller, and the queue that drains fill.
+/// The controller and the queue that drains fill. Its keys are `namespace/name` of pods.
 pub(crate) struct EvictionQueue {
     ctx: Context,
-    /// Pods by name and uid.
+    /// The queued pods, by `namespace/name` and uid.
     pending: Mutex<BTreeMap<(Str, Str), PendingEviction>>,
     order: Mutex<EvictionOrder>,
     queue: OnceLock<Queue<Str>>,
 }
 
-/// A pod that is wanted off its node.
+/// A queued pod.
 #[derive(Debug, Clone, Copy)]
 struct PendingEviction {
-    /// The end of its node.
+    /// The termination deadline of the pod's node. `None` if it has none.
     deadline: Option<Timestamp>,
     since: Timestamp,
     size: PodSize,
-    /// Whether it has been asked in vain: others do not wait for it.
+    /// True if an eviction was refused, or if the pod is protected. Smaller pods do not wait for
+    /// it.
     is_blocked: bool,
 }
 
@@ -47,31 +51,31 @@ impl EvictionQueue {
         Self { ctx, pending: Mutex::default(), order: Mutex::default(), queue: OnceLock::new() }
     }
 
-    /// Where its keys go.
+    /// Sets the work queue. Called once, when the controller is started.
     pub(crate) fn set_queue(&self, queue: &Queue<Str>) {
-        // Set once, when the controller is started.
         let _ = self.queue.set(queue.clone());
     }
 
-    /// Wants a pod off its node, at the latest when the node ends.
+    /// Queues a pod for eviction. The pod is deleted in time for the deadline of its node, if there
+    /// is one.
     pub(super) fn add(&self, pod: &Pod, deadline: Option<Timestamp>) {
         let key = pod.key();
-        let is_news = {
-            let mut wanted = self.pending();
+        let is_changed = {
+            let mut pending = self.pending();
             let id = (key.clone(), pod.metadata.uid.clone());
-            match wanted.get_mut(&id) {
+            match pending.get_mut(&id) {
                 Some(known) => {
                     let earlier = [known.deadline, deadline].into_iter().flatten().min();
                     std::mem::replace(&mut known.deadline, earlier) != earlier
                 }
                 None => {
                     let (since, size) = (self.ctx.now(), PodSize::of(pod));
-                    wanted.insert(id, PendingEviction { deadline, since, size, is_blocked: false });
+                    pending.insert(id, PendingEviction { deadline, since, size, is_blocked: false });
                     true
                 }
             }
         };
-        if is_news && let Some(queue) = self.queue.get() {
+        if is_changed && let Some(queue) = self.queue.get() {
             queue.add(key);
         }
     }
@@ -79,18 +83,18 @@ impl EvictionQueue {
     async fn evict_or_delete(
         &self,
         pod: &Pod,
-        wanted: PendingEviction,
+        eviction: PendingEviction,
         now: Timestamp,
     ) -> Result<ReconcileAction, Error> {
-        if needs_force_delete(pod, wanted.deadline, now) {
-            self.force_delete(pod, wanted.deadline.unwrap_or(now), now).await
+        if needs_force_delete(pod, eviction.deadline, now) {
+            self.force_delete(pod, eviction.deadline.unwrap_or(now), now).await
         } else if pod.is_terminal() || pod.is_terminating() {
             Ok(ReconcileAction::Done)
         } else if !is_evictable(pod, now) {
             self.mark_blocked(pod);
             self.publish_protection(pod, now);
             Ok(ReconcileAction::RequeueWithBackoff)
-        } else if self.must_wait_for_larger(pod, wanted, now) {
+        } else if self.must_wait_for_larger(pod, eviction, now) {
             Ok(ReconcileAction::RequeueAfter(eviction_order::LARGER_PODS_POLL_INTERVAL))
         } else {
             self.evict(pod).await
@@ -99,11 +103,11 @@ impl EvictionQueue {
 
     async fn evict(&self, pod: &Pod) -> Result<ReconcileAction, Error> {
         let metrics = &self.ctx.metrics;
-        let (code, answer) = pod::evict(&self.ctx, pod).await;
+        let (code, outcome) = pod::evict(&self.ctx, pod).await;
         if let Some(code) = code {
             metrics.pods_eviction_requests.inc(&[&code.to_string()]);
         }
-        let blocked = match answer {
+        let problem = match outcome {
             EvictionOutcome::Evicted => {
                 let reason = self.reason(pod);
                 self.ctx.publish(events::evicted(pod, &reason));
@@ -120,21 +124,21 @@ impl EvictionQueue {
         };
         self.mark_blocked(pod);
         if let Some(node) = self.node_of(pod) {
-            let why = format!("{blocked} (Pod={})", pod.namespaced_name());
+            let why = format!("{problem} (Pod={})", pod.namespaced_name());
             self.ctx.publish(events::failed_draining(&node, &why));
         }
         Ok(ReconcileAction::RequeueWithBackoff)
     }
 
-    /// Others need not wait for the pod.
+    /// Records that the pod cannot be evicted now, so that smaller pods do not wait for it.
     fn mark_blocked(&self, pod: &Pod) {
-        if let Some(wanted) = self.pending().get_mut(&(pod.key(), pod.metadata.uid.clone())) {
-            wanted.is_blocked = true;
+        if let Some(eviction) = self.pending().get_mut(&(pod.key(), pod.metadata.uid.clone())) {
+            eviction.is_blocked = true;
         }
     }
 
     async fn force_delete(&self, pod: &Pod, deadline: Timestamp, now: Timestamp) -> Result<ReconcileAction, Error> {
-        // Never zero, which would break that a pod of a name runs at most once.
+        // Never zero: deletion without a grace period would allow two running pods of one name.
         let seconds = deadline.duration_since(now).as_secs().max(1);
         self.ctx.publish(events::disrupted(pod, deadline, seconds));
         match pod::delete(&self.ctx, pod, seconds).await {
@@ -153,7 +157,8 @@ impl EvictionQueue {
         }
     }
 
-    /// Why the pod has to go, as users read it.
+    /// Returns the disruption reason of the pod's node, for Events and metrics. Empty if the pod's
+    /// claim is not known.
     fn reason(&self, pod: &Pod) -> String {
         let cluster = self.ctx.cluster.lock();
         let node = pod.spec.node_name.as_ref().and_then(|name| cluster.get::<Node>(name));
@@ -161,7 +166,7 @@ impl EvictionQueue {
         let mut claims = cluster.claims_of(&node.spec.provider_id);
         let Some(claim) = claims.next().filter(|_| claims.next().is_none()) else { return String::new() };
         let conditions = claim.object.status.as_ref().map_or(&[][..], |status| &status.conditions);
-        let disrupted = conditions.iter().find(|condition| condition.condition_type == "DisruptionReason");
+        let disrupted = conditions.iter().find(|condition| condition.condition_type == DISRUPTION_REASON);
         disrupted
             .filter(|condition| condition.status == kerf_api::conditions::ConditionStatus::True)
             .map_or_else(|| "Forceful Termination".to_owned(), |condition| condition.reason.clone())
@@ -177,16 +182,17 @@ impl EvictionQueue {
         }
     }
 
-    /// Whether the pod waits for larger ones that leave with it. Only where nodes are emptied to save money does everything depend on
-    /// whether all of them find room.
-    fn must_wait_for_larger(&self, pod: &Pod, this: PendingEviction, now: Timestamp) -> bool {
+    /// Returns true if the pod must wait until larger pods are evicted and placed. This applies
+    /// only to nodes that are drained to save money: there the saving is lost unless all pods fit
+    /// on other nodes.
+    fn must_wait_for_larger(&self, pod: &Pod, eviction: PendingEviction, now: Timestamp) -> bool {
         if self.reason(pod) != UNDERUTILIZED_REASON {
             return false;
         }
-        let largest_to_go = self.pending().values().filter(|other| !other.is_blocked).map(|other| other.size).max();
+        let largest_queued = self.pending().values().filter(|other| !other.is_blocked).map(|other| other.size).max();
         let cluster = self.ctx.cluster.lock();
         let pods = || cluster.all::<Pod>().values().map(AsRef::as_ref).collect();
-        self.order().must_wait(this.size, this.since, now, largest_to_go, pods)
+        self.order().must_wait(eviction.size, eviction.since, now, largest_queued, pods)
     }
 
     fn pending(&self) -> MutexGuard<'_, BTreeMap<(Str, Str), PendingEviction>> {
@@ -199,23 +205,22 @@ impl EvictionQueue {
 }
 
 impl Reconcile for EvictionQueue {
-    /// Deals with one pod.
     async fn reconcile(&self, key: &Str) -> Result<ReconcileAction, Error> {
         let pod = self.ctx.cluster.lock().get::<Pod>(key).cloned();
         let uid = pod.as_ref().map(|pod| pod.metadata.uid.clone());
-        // A pod that is gone, or another of its name, is nobody's business here.
+        // Drop entries of a deleted pod, or of an earlier pod of the same name.
         self.pending().retain(|(name, id), _| name != key || Some(id) == uid.as_ref());
         let Some(pod) = pod else { return Ok(ReconcileAction::Done) };
-        let Some(wanted) = self.pending().get(&(key.clone(), pod.metadata.uid.clone())).copied() else {
+        let Some(eviction) = self.pending().get(&(key.clone(), pod.metadata.uid.clone())).copied() else {
             return Ok(ReconcileAction::Done);
         };
-        let outcome = self.evict_or_delete(&pod, wanted, self.ctx.now()).await;
+        let outcome = self.evict_or_delete(&pod, eviction, self.ctx.now()).await;
         if matches!(outcome, Ok(ReconcileAction::Done)) {
             self.pending().remove(&(key.clone(), pod.metadata.uid.clone()));
         } else if let Some(queue) = self.queue.get()
-            && let Some(until) = until_force_delete(&pod, wanted.deadline, self.ctx.now())
+            && let Some(until) = until_force_delete(&pod, eviction.deadline, self.ctx.now())
         {
-            // However far the back-off has grown, a pod is not deleted later than its grace period allows.
+            // However long the back-off is, the pod is deleted early enough for its grace period.
             queue.add_after(key.clone(), until);
         }
         outcome

@@ -1,9 +1,11 @@
-//! Largest first. When several nodes are emptied to save money, their pods go into what room is left on others, and the cluster's scheduler
-//! spreads them as it likes. Small pods that come first then stand where only a large one would have fitted, the large one finds no
-//! place, and a machine is launched for it that nobody had planned. So small pods wait until the larger ones that leave with them
-//! have found their places.
+//! Evicts larger pods first when several nodes are drained to save money. The pods move into the
+//! free capacity of other nodes, and the cluster's scheduler places them in any order. If small
+//! pods arrive first, they can take the only capacity that fits a large pod. The large pod then
+//! stays pending, and an instance that was not planned is launched for it. Therefore small pods
+//! wait until larger pods are placed again.
 //!
-//! Always: a pod waits only for pods that ask for at least about twice as much, and never longer than [`PATIENCE`], whatever becomes of those.
+//! Invariants: a pod waits only for pods that request about twice as much or more, and never longer
+//! than [`LARGER_PODS_WAIT_MAX`].
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,30 +15,32 @@ use kerf_api::quantity::Quantity;
 use kerf_api::slim::{Pod, Str};
 use kerf_engine::pod_requests;
 
-/// How long a pod waits for larger ones at most.
+/// The longest time that a pod waits for larger pods.
 const LARGER_PODS_WAIT_MAX: SignedDuration = SignedDuration::from_secs(10);
-/// How often it is looked whether they have come.
+/// Delay between two checks whether the larger pods are placed.
 pub(super) const LARGER_PODS_POLL_INTERVAL: Duration = Duration::from_millis(250);
-/// How long what was seen of the cluster's pods is good for.
+/// Time for which the result of a scan over all pods is reused.
 const LARGEST_UNPLACED_TTL: SignedDuration = SignedDuration::from_millis(200);
-/// As much memory as usually comes with a CPU.
+/// Usual ratio of memory to CPU, in MiB per CPU. It makes memory requests comparable with CPU
+/// requests.
 const MEBIBYTES_PER_CPU: i64 = 4096;
 
-/// How large a pod is: the power of two below its thousandths of a CPU, or of what comes with one.
+/// Size class of a pod: the binary logarithm, rounded down, of its CPU request in millicores or of
+/// its memory request converted to millicores, whichever is larger.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct PodSize(u32);
 
 impl PodSize {
     pub(super) fn of(pod: &Pod) -> Self {
-        let wanted = pod_requests(pod);
-        let thousandths = |resource: &str| wanted.get(resource).map_or(0, Quantity::milli_value);
+        let requests = pod_requests(pod);
+        let thousandths = |resource: &str| requests.get(resource).map_or(0, Quantity::milli_value);
         let memory = thousandths("memory") / (MEBIBYTES_PER_CPU << 20);
         let size = u64::try_from(thousandths("cpu").max(memory)).unwrap_or(0);
         Self(size.checked_ilog2().unwrap_or(0))
     }
 }
 
-/// Pods of one owner that were sent away, and are expected back elsewhere.
+/// Evicted pods of one owner. Their owner is expected to create as many pods again.
 #[derive(Debug)]
 struct EvictedPods {
     size: PodSize,
@@ -45,42 +49,45 @@ struct EvictedPods {
     pods: usize,
 }
 
-/// Whose turn it is.
+/// The evicted pods that are not placed again yet.
 #[derive(Debug, Default)]
 pub(super) struct EvictionOrder {
     /// By the owner's uid.
     unplaced: BTreeMap<Str, EvictedPods>,
-    /// The largest that is still away, and when that was looked up.
+    /// The time of the last scan, and the largest size it found. The size is `None` if all pods are
+    /// placed.
     largest_cache: Option<(Timestamp, Option<PodSize>)>,
 }
 
 impl EvictionOrder {
-    /// A pod was sent away.
+    /// Records an evicted pod. Pods without a controlling owner are ignored: nothing recreates
+    /// them.
     pub(super) fn record_evicted(&mut self, pod: &Pod, now: Timestamp) {
         let Some(owner) = pod.metadata.controller() else { return };
         let size = PodSize::of(pod);
-        let away =
+        let evicted =
             self.unplaced.entry(owner.uid.clone()).or_insert(EvictedPods { size, first: now, last: now, pods: 0 });
-        away.pods += 1;
-        away.last = now;
-        away.size = away.size.max(size);
+        evicted.pods += 1;
+        evicted.last = now;
+        evicted.size = evicted.size.max(size);
         self.largest_cache = None;
     }
 
-    /// Whether a pod of this size, which is to leave since an instant, waits for larger ones: those that are yet to be sent away,
-    /// and those that have not come back. `pods` are all pods there are.
+    /// Returns true if a pod of this size, queued since `since`, has to wait for larger pods: those
+    /// that are queued (`largest_queued`) or evicted and not placed again. `pods` returns all pods
+    /// of the cluster.
     pub(super) fn must_wait<'p>(
         &mut self,
         size: PodSize,
         since: Timestamp,
         now: Timestamp,
-        largest_to_go: Option<PodSize>,
+        largest_queued: Option<PodSize>,
         pods: impl FnOnce() -> Vec<&'p Pod>,
     ) -> bool {
         if now.duration_since(since) >= LARGER_PODS_WAIT_MAX {
             return false;
         }
-        largest_to_go > Some(size) || self.largest_unplaced(now, pods) > Some(size)
+        largest_queued > Some(size) || self.largest_unplaced(now, pods) > Some(size)
     }
 
     fn largest_unplaced<'p>(&mut self, now: Timestamp, pods: impl FnOnce() -> Vec<&'p Pod>) -> Option<PodSize> {
@@ -88,21 +95,21 @@ impl EvictionOrder {
         {
             return largest;
         }
-        self.unplaced.retain(|_, away| now.duration_since(away.last) < LARGER_PODS_WAIT_MAX);
+        self.unplaced.retain(|_, evicted| now.duration_since(evicted.last) < LARGER_PODS_WAIT_MAX);
         if !self.unplaced.is_empty() {
-            let mut back: BTreeMap<&str, usize> = BTreeMap::new();
+            let mut placed: BTreeMap<&str, usize> = BTreeMap::new();
             for pod in pods() {
                 let Some(owner) = pod.metadata.controller() else { continue };
-                let Some(away) = self.unplaced.get(&owner.uid) else { continue };
-                // Times of objects are whole seconds.
-                let made = pod.metadata.creation_timestamp.map(Timestamp::as_second);
-                if pod.spec.node_name.is_some() && made >= Some(away.first.as_second()) {
-                    *back.entry(owner.uid.as_str()).or_default() += 1;
+                let Some(evicted) = self.unplaced.get(&owner.uid) else { continue };
+                // Creation timestamps of objects are whole seconds.
+                let created = pod.metadata.creation_timestamp.map(Timestamp::as_second);
+                if pod.spec.node_name.is_some() && created >= Some(evicted.first.as_second()) {
+                    *placed.entry(owner.uid.as_str()).or_default() += 1;
                 }
             }
-            self.unplaced.retain(|uid, away| back.get(uid.as_str()).is_none_or(|back| *back < away.pods));
+            self.unplaced.retain(|uid, evicted| placed.get(uid.as_str()).is_none_or(|placed| *placed < evicted.pods));
         }
-        let largest = self.unplaced.values().map(|away| away.size).max();
+        let largest = self.unplaced.values().map(|evicted| evicted.size).max();
         self.largest_cache = Some((now, largest));
         largest
     }
@@ -112,14 +119,14 @@ impl EvictionOrder {
 mod tests {
     use super::*;
 
-    fn pod(name: &str, cpu: &str, owner: &str, made: i64, node: Option<&str>) -> Pod {
+    fn pod(name: &str, cpu: &str, owner: &str, created: i64, node: Option<&str>) -> Pod {
         let json = serde_json::json!({
             "metadata": {"name": name, "namespace": "n", "uid": name,
-                "creationTimestamp": Timestamp::from_second(made).unwrap_or_default().to_string(),
+                "creationTimestamp": Timestamp::from_second(created).unwrap_or_default().to_string(),
                 "ownerReferences": [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": owner, "uid": owner, "controller": true}]},
             "spec": {"nodeName": node, "containers": [{"name": "c", "resources": {"requests": {"cpu": cpu, "memory": "1Gi"}}}]},
         });
-        serde_json::from_value(json).expect("a pod")
+        serde_json::from_value(json).expect("the JSON is a pod")
     }
 
     fn at(seconds: i64) -> Timestamp {
@@ -127,39 +134,45 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_is_as_large_as_what_it_asks_most_of() {
+    fn the_larger_of_cpu_and_memory_request_determines_the_size() {
         let size = |cpu: &str| PodSize::of(&pod("p", cpu, "o", 0, None));
         assert!(size("3500m") > size("900m"));
-        assert_eq!(size("600m"), size("900m"), "less than twice as much is about the same");
-        assert_eq!(size("1m"), size("200m"), "a gibibyte comes with a quarter of a CPU");
+        assert_eq!(size("600m"), size("900m"), "sizes that differ by less than a factor of two are equal");
+        assert_eq!(size("1m"), size("200m"), "a gibibyte counts as a quarter of a CPU");
     }
 
     #[test]
-    fn small_pods_wait_until_the_large_ones_are_back() {
+    fn small_pods_wait_until_evicted_large_pods_are_placed_again() {
         let (small, large) = (PodSize::of(&pod("s", "900m", "s", 0, None)), pod("l", "3500m", "l", 900, Some("a")));
-        let mut turns = EvictionOrder::default();
+        let mut order = EvictionOrder::default();
         assert!(
-            turns.must_wait(small, at(0), at(0), Some(PodSize::of(&large)), Vec::new),
-            "the large one has not gone yet"
+            order.must_wait(small, at(0), at(0), Some(PodSize::of(&large)), Vec::new),
+            "the large pod is not evicted yet"
         );
-        turns.record_evicted(&large, at(0));
+        order.record_evicted(&large, at(0));
         let old = pod("other", "3500m", "l", 900, Some("b"));
-        assert!(turns.must_wait(small, at(0), at(1), None, || vec![&large, &old]), "it has gone and is not back");
+        assert!(
+            order.must_wait(small, at(0), at(1), None, || vec![&large, &old]),
+            "the large pod is evicted and has no successor"
+        );
         let waiting = pod("new", "3500m", "l", 1001, None);
-        assert!(turns.must_wait(small, at(0), at(2), None, || vec![&old, &waiting]), "it waits for a node");
+        assert!(order.must_wait(small, at(0), at(2), None, || vec![&old, &waiting]), "the successor is pending");
         let back = pod("new", "3500m", "l", 1001, Some("b"));
-        assert!(!turns.must_wait(small, at(0), at(3), None, || vec![&old, &back]));
+        assert!(!order.must_wait(small, at(0), at(3), None, || vec![&old, &back]));
     }
 
     #[test]
-    fn nobody_waits_for_ever_or_for_its_like() {
+    fn a_pod_waits_at_most_ten_seconds_and_not_for_pods_of_equal_size() {
         let large = pod("l", "3500m", "l", 900, Some("a"));
         let small = PodSize::of(&pod("s", "900m", "s", 0, None));
-        let mut turns = EvictionOrder::default();
-        turns.record_evicted(&large, at(0));
-        assert!(!turns.must_wait(PodSize::of(&large), at(0), at(1), Some(PodSize::of(&large)), Vec::new));
-        assert!(turns.must_wait(small, at(0), at(9), None, Vec::new));
-        assert!(!turns.must_wait(small, at(0), at(10), Some(PodSize::of(&large)), Vec::new));
-        assert!(!turns.must_wait(small, at(11), at(11), None, Vec::new), "what has not come back by now may never");
+        let mut order = EvictionOrder::default();
+        order.record_evicted(&large, at(0));
+        assert!(!order.must_wait(PodSize::of(&large), at(0), at(1), Some(PodSize::of(&large)), Vec::new));
+        assert!(order.must_wait(small, at(0), at(9), None, Vec::new));
+        assert!(!order.must_wait(small, at(0), at(10), Some(PodSize::of(&large)), Vec::new));
+        assert!(
+            !order.must_wait(small, at(11), at(11), None, Vec::new),
+            "a pod without a successor is waited for ten seconds at most"
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! What a drain wants to know of a pod (spec 04 §4.13 and §7.6), each question in one function.
+//! Predicates about pods that a drain uses (spec 04 §4.13 and §7.6).
 
 use std::time::Duration;
 
@@ -8,12 +8,12 @@ use kerf_api::duration::{DoNotDisrupt, evaluate_do_not_disrupt};
 use kerf_api::slim::{Pod, TaintEffect, Toleration, TolerationOperator};
 use kerf_api::taints::DISRUPTED;
 
-/// A pod that is this late after its grace period will not go by itself.
+/// A pod that still exists this long after its grace period ended counts as stuck.
 const STUCK_AFTER: SignedDuration = SignedDuration::from_mins(1);
-/// The least that timers tell apart.
+/// The shortest time that timers can distinguish.
 const TIMER_RESOLUTION: Duration = Duration::from_millis(1);
 
-/// Pods in the order in which they are evicted: a tier waits until the one before it is gone.
+/// Eviction order. Pods of a tier are evicted when all pods of the tiers before are gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Tier {
     Plain,
@@ -31,36 +31,37 @@ pub(super) fn tier(pod: &Pod) -> Tier {
     }
 }
 
-/// Whether a drain has to do with the pod at all.
+/// Returns false for pods that the drain ignores: pods that tolerate the disrupted taint, stuck
+/// pods and static pods.
 pub(super) fn is_drainable(pod: &Pod, now: Timestamp) -> bool {
     let is_stuck = pod.metadata.deletion_timestamp.is_some_and(|end| now.duration_since(end) > STUCK_AFTER);
     !tolerates_disruption(pod) && !is_stuck && !pod.is_mirror()
 }
 
-/// Whether a drain waits for the pod.
+/// Returns true if the drain is not complete before this pod is gone.
 pub(super) fn is_waiting(pod: &Pod, now: Timestamp) -> bool {
     !pod.is_terminal() && is_drainable(pod, now)
 }
 
-/// Whether the pod runs elsewhere once it has left its node.
+/// Returns true if the pod needs a place on another node after its eviction.
 pub(crate) fn is_reschedulable(pod: &Pod) -> bool {
     let is_active = !pod.is_terminal() && !pod.is_terminating();
-    let comes_back = pod.is_owned_by_statefulset() && pod.is_terminating();
-    (is_active || comes_back) && !pod.is_owned_by_daemonset() && !pod.is_mirror()
+    let is_recreated = pod.is_owned_by_statefulset() && pod.is_terminating();
+    (is_active || is_recreated) && !pod.is_owned_by_daemonset() && !pod.is_mirror()
 }
 
-/// What the pod's annotation asks for; none if it has none.
+/// Evaluates the pod's do-not-disrupt annotation. Returns `None` if the pod has none.
 pub(super) fn protection(pod: &Pod, now: Timestamp) -> Option<DoNotDisrupt> {
     let value = pod.metadata.annotations.get(DO_NOT_DISRUPT)?;
     Some(evaluate_do_not_disrupt(value, pod.status.start_time, now))
 }
 
-/// Whether the pod asks to be left alone, and still has that wish kept.
+/// Returns true if a do-not-disrupt annotation protects the pod at this time.
 pub(crate) fn is_protected(pod: &Pod, now: Timestamp) -> bool {
     protection(pod, now).is_some_and(|protection| protection.is_protected())
 }
 
-/// Whether the pod may be asked to leave.
+/// Returns true if the pod may be evicted through the eviction API.
 pub(super) fn is_evictable(pod: &Pod, now: Timestamp) -> bool {
     !pod.is_terminal()
         && !pod.is_terminating()
@@ -69,8 +70,8 @@ pub(super) fn is_evictable(pod: &Pod, now: Timestamp) -> bool {
         && !is_protected(pod, now)
 }
 
-/// Whether the pod must be deleted now, whatever protects it, because its node ends at `deadline`: so that it has its whole grace period if
-/// that is possible at all.
+/// Returns true if the pod must be deleted now, whatever protects it, because its node terminates
+/// at `deadline`. The pod is deleted early enough to have its whole grace period if possible.
 pub(super) fn needs_force_delete(pod: &Pod, deadline: Option<Timestamp>, now: Timestamp) -> bool {
     match (deadline, pod.metadata.deletion_timestamp) {
         (Some(deadline), Some(end)) => end > deadline,
@@ -79,20 +80,22 @@ pub(super) fn needs_force_delete(pod: &Pod, deadline: Option<Timestamp>, now: Ti
     }
 }
 
-/// How long it is until the pod must be deleted; none if nothing says that it must, or if it is time.
+/// Returns the time until the pod must be deleted. Returns `None` if it need not be deleted, is
+/// deleting already or is due now.
 pub(super) fn until_force_delete(pod: &Pod, deadline: Option<Timestamp>, now: Timestamp) -> Option<Duration> {
     let latest = latest_deletion_start(pod, deadline).filter(|latest| !pod.is_terminating() && now <= *latest)?;
-    // At the very instant it need not be yet.
+    // `needs_force_delete` is true only after `latest`.
     Some(Duration::try_from(latest.duration_since(now)).ok()? + TIMER_RESOLUTION)
 }
 
-/// The last instant from which the pod has its whole grace period before its node ends.
+/// Returns the last time at which a deletion leaves the pod its whole grace period before its node
+/// terminates. Returns `None` without a deadline or a grace period.
 fn latest_deletion_start(pod: &Pod, deadline: Option<Timestamp>) -> Option<Timestamp> {
     let grace = SignedDuration::from_secs(pod.spec.termination_grace_period_seconds?);
     Some(deadline?.saturating_sub(grace).unwrap_or(Timestamp::MIN))
 }
 
-/// Whether the pod puts up with the taint of a node on its way out.
+/// Returns true if the pod tolerates the disrupted taint.
 fn tolerates_disruption(pod: &Pod) -> bool {
     let matches = |toleration: &Toleration| {
         let effect = toleration.effect.as_ref().is_none_or(|effect| *effect == TaintEffect::NoSchedule);
@@ -100,7 +103,7 @@ fn tolerates_disruption(pod: &Pod) -> bool {
         let value = match toleration.operator {
             TolerationOperator::Exists => true,
             TolerationOperator::Equal => !toleration.key.is_empty() && toleration.value.is_empty(),
-            // The taint has no value to compare with.
+            // The disrupted taint has no value to compare with.
             TolerationOperator::Lt | TolerationOperator::Gt | TolerationOperator::Unsupported(_) => false,
         };
         effect && key && value

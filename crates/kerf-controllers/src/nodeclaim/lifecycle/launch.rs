@@ -52,7 +52,8 @@ impl Lifecycle {
             Some(instance) => instance,
             None => match self.ctx.cloud.create(&update.claim).await {
                 Ok(instance) if instance.provider_id.is_empty() => {
-                    let missing_id = CreateError::Other("the provider gave a machine without a provider ID".into());
+                    let missing_id =
+                        CreateError::Other("the provider returned an instance without a provider ID".into());
                     return self.handle_create_error(update, missing_id).await;
                 }
                 Ok(instance) => instance,
@@ -140,7 +141,7 @@ fn valid_quantities(mut resources: Resources) -> Resources {
     resources.retain(|name, amount| {
         let is_valid = amount.text().parse::<Quantity>().is_ok();
         if !is_valid {
-            error!(resource = name.as_str(), value = %amount, "ignoring resource of instance, not a quantity");
+            error!(resource = name.as_str(), value = %amount, "ignoring resource of instance, value is not a quantity");
         }
         is_valid
     });

@@ -1,5 +1,4 @@
 //! Simulations on small clusters, named after the edge cases of spec 03 §17.
-#![allow(clippy::unwrap_used, reason = "a test that cannot build its own fixture must fail")]
 
 use std::fmt::Write as _;
 
@@ -82,7 +81,7 @@ fn spec_03_61_pods_of_a_deleting_node_may_move_to_an_uninitialized_node() {
     let text = "
         type s cpu=4 mem=16Gi price=0.1
         pool p
-        node n1 pool=p type=s leaving
+        node n1 pool=p type=s deleting
         node n2 pool=p type=s uninitialized
         pod a on=n1 cpu=1
     ";
@@ -177,7 +176,7 @@ fn cluster_text() -> impl Strategy<Value = String> {
         for (i, (cpu, zone, pool, state)) in nodes.iter().enumerate() {
             let state = match state {
                 0 => "uninitialized",
-                1 => "leaving",
+                1 => "deleting",
                 2 => "marked",
                 _ => "",
             };
@@ -236,7 +235,7 @@ proptest! {
             let removed: Vec<NodeIx> = names.iter().filter_map(|n| simulator.node(n)).collect();
             let result = simulator.simulate_removal(&removed, Purpose::Consolidation);
             prop_assert_eq!(result_text(&result), solve_without(&fixture, &names), "without {:?} of\n{}", names, text);
-            prop_assert!(simulator.state.has_same_lasting_state(&before), "the books after asking about {:?} of\n{}", names, text);
+            prop_assert!(simulator.state.has_same_lasting_state(&before), "state after the simulation without {:?} of\n{}", names, text);
         }
     }
 }

@@ -7,7 +7,7 @@ use super::*;
 /// Words, integers around the tested bounds, other spellings of integers, and one value that no
 /// requirement lists.
 const UNIVERSE: [&str; 16] =
-    ["a", "b", "c", "-1", "0", "1", "2", "3", "4", "5", "6", "+3", "007", "1.5", "", "named by nobody"];
+    ["a", "b", "c", "-1", "0", "1", "2", "3", "4", "5", "6", "+3", "007", "1.5", "", "not listed"];
 const NAMED_VALUE_COUNT: usize = UNIVERSE.len() - 1;
 
 /// An expression as it is written. [`Self::allows`] applies the definition of its operator.

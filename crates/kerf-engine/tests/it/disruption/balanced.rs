@@ -23,8 +23,8 @@ fn pool(price: &str, others: &str, policy: &str) -> String {
     let mut text = format!(
         "type t cpu=4 price={price} pods=110 \n type o cpu=4 price={others} pods=110 \n pool p policy={policy} \n"
     );
-    text.push_str("machine n type=t \n pod x x8 on=n \n machine room type=o protect=true \n pod y x8 on=room \n");
-    let others = (0..8).map(|i| format!("machine o{i} type=o protect=true \n pod z{i} x8 on=o{i} cpu=500m \n"));
+    text.push_str("pool-node n type=t \n pod x x8 on=n \n pool-node spare type=o protect=true \n pod y x8 on=spare \n");
+    let others = (0..8).map(|i| format!("pool-node o{i} type=o protect=true \n pod z{i} x8 on=o{i} cpu=500m \n"));
     text.extend(others);
     text
 }
@@ -41,7 +41,7 @@ fn spec_03_106_a_command_must_save_half_the_share_that_it_disrupts() {
     check(&pool("2.42", "6.18444444", "WhenEmptyOrUnderutilized"), "single delete n saves 2.42");
     // Saves 2.42 of 48.40: score exactly 0.5.
     let others = "5.10888888";
-    let approved = pool("2.42", others, "Balanced").replace("machine room type=o", "machine room type=r")
+    let approved = pool("2.42", others, "Balanced").replace("pool-node spare type=o", "pool-node spare type=r")
         + "type r cpu=4 price=5.10888896 pods=110";
     check(&approved, "single delete n saves 2.42");
 }
@@ -49,8 +49,8 @@ fn spec_03_106_a_command_must_save_half_the_share_that_it_disrupts() {
 #[test]
 fn spec_03_107_the_only_node_of_a_pool_scores_one() {
     check(
-        "type t cpu=4 \n pool p policy=Balanced \n machine n type=t \n pod x on=n cpu=1
-         pool q after=Never \n machine room pool=q type=t",
+        "type t cpu=4 \n pool p policy=Balanced \n pool-node n type=t \n pod x on=n cpu=1
+         pool q after=Never \n pool-node spare pool=q type=t",
         "single delete n saves 0.4",
     );
 }
@@ -61,8 +61,8 @@ fn spec_03_109_only_balanced_pools_of_a_command_are_scored() {
     // saving is a small share of its price.
     let fixture = |policy: &str| {
         format!(
-            "type l cpu=8 price=1 \n type xl cpu=16 price=1.5 \n pool p \n pool q policy={policy} \n machine n type=l \n machine m pool=q type=l
-             pod x on=n cpu=5 \n pod y on=m cpu=5 \n type huge cpu=64 price=40 \n machine h pool=q type=huge protect=true \n pod z on=h cpu=64"
+            "type l cpu=8 price=1 \n type xl cpu=16 price=1.5 \n pool p \n pool q policy={policy} \n pool-node n type=l \n pool-node m pool=q type=l
+             pod x on=n cpu=5 \n pod y on=m cpu=5 \n type huge cpu=64 price=40 \n pool-node h pool=q type=huge protect=true \n pod z on=h cpu=64"
         )
     };
     check(&fixture("WhenEmptyOrUnderutilized"), "multi replace m,n -> q types=xl ct=on-demand saves 0.5");
@@ -74,7 +74,7 @@ fn spec_03_109_only_balanced_pools_of_a_command_are_scored() {
 fn commands_and_rejected_commands_carry_scores() {
     let fixture = |small: &str, policy: &str| {
         format!(
-            "type l cpu=8 price=1 \n type s cpu=4 price={small} \n pool p policy={policy} \n machine n type=l \n pod x on=n cpu=3"
+            "type l cpu=8 price=1 \n type s cpu=4 price={small} \n pool p policy={policy} \n pool-node n type=l \n pod x on=n cpu=3"
         )
     };
     let approved = next_plan(&fixture("0.4", "Balanced"));
@@ -96,7 +96,7 @@ fn commands_and_rejected_commands_carry_scores() {
 fn the_last_rejected_batch_is_reported() {
     let fixture = |price: &str| {
         format!(
-            "type l cpu=8 price=1 \n type xl cpu=16 price={price} \n pool p policy=Balanced \n machine n type=l \n machine m type=l
+            "type l cpu=8 price=1 \n type xl cpu=16 price={price} \n pool p policy=Balanced \n pool-node n type=l \n pool-node m type=l
              pod x on=n cpu=5 \n pod y on=m cpu=5"
         )
     };

@@ -7,7 +7,7 @@ use crate::fixture::Fixture;
 
 /// A pool with budgets and `count` empty nodes, followed by the lines of `more`.
 fn empty_nodes(count: usize, budgets: &str, more: &str) -> String {
-    let nodes: Vec<String> = (0..count).map(|i| format!("machine n{i:02} type=s")).collect();
+    let nodes: Vec<String> = (0..count).map(|i| format!("pool-node n{i:02} type=s")).collect();
     format!("{THREE_TYPES} {budgets} \n {} \n {more}", nodes.join("\n"))
 }
 
@@ -30,18 +30,18 @@ fn spec_03_43_percentages_are_rounded_up() {
 
 #[test]
 fn spec_03_44_to_46_deleting_and_unready_nodes_count_against_the_budget() {
-    let two_nodes = |state: &str| format!("machine x1 type=s {state} \n machine x2 type=s {state}");
+    let two_nodes = |state: &str| format!("pool-node x1 type=s {state} \n pool-node x2 type=s {state}");
     assert_eq!(removed_node_count(&empty_nodes(8, "budget=100%", &two_nodes("notready protect=true"))), 8);
-    assert_eq!(removed_node_count(&empty_nodes(8, "budget=100%", &two_nodes("leaving"))), 8);
-    assert_eq!(removed_node_count(&empty_nodes(8, "budget=5", &two_nodes("leaving"))), 3);
+    assert_eq!(removed_node_count(&empty_nodes(8, "budget=100%", &two_nodes("deleting"))), 8);
+    assert_eq!(removed_node_count(&empty_nodes(8, "budget=5", &two_nodes("deleting"))), 3);
     assert_eq!(removed_node_count(&empty_nodes(8, "budget=5", &two_nodes("marked"))), 3);
     // 45
-    for uncounted in ["uninitialized notready", "leaving terminating", "unmanaged notready"] {
+    for uncounted in ["uninitialized notready", "deleting terminating", "unmanaged notready"] {
         assert_eq!(removed_node_count(&empty_nodes(10, "budget=10", &two_nodes(uncounted))), 10, "{uncounted}");
         assert_eq!(removed_node_count(&empty_nodes(10, "budget=50%", &two_nodes(uncounted))), 5, "{uncounted}");
     }
     // 46
-    let deleting_nodes: Vec<String> = (0..10).map(|i| format!("machine n{i} type=s leaving")).collect();
+    let deleting_nodes: Vec<String> = (0..10).map(|i| format!("pool-node n{i} type=s deleting")).collect();
     assert_eq!(removed_node_count(&format!("{THREE_TYPES} budget=10% \n {}", deleting_nodes.join("\n"))), 0);
 }
 
@@ -102,7 +102,7 @@ fn spec_03_54_a_blocking_budget_is_the_reason_of_the_node() {
         ["DisruptionBudget: No allowed disruptions for disruption reason Empty due to blocking budget"]
     );
     let full = format!(
-        "{THREE_TYPES} budget=0;Underutilized \n machine n type=m \n machine m type=m \n pod x on=n \n pod y on=m"
+        "{THREE_TYPES} budget=0;Underutilized \n pool-node n type=m \n pool-node m type=m \n pod x on=n \n pod y on=m"
     );
     check(&full, "");
     assert_eq!(
@@ -114,7 +114,7 @@ fn spec_03_54_a_blocking_budget_is_the_reason_of_the_node() {
 #[test]
 fn spec_03_55_budgets_are_checked_before_the_balanced_score() {
     let fixture = format!(
-        "{THREE_TYPES} policy=Balanced budget=0% \n machine n type=m \n machine m type=m \n pod x on=n \n pod y on=m"
+        "{THREE_TYPES} policy=Balanced budget=0% \n pool-node n type=m \n pool-node m type=m \n pod x on=n \n pod y on=m"
     );
     check(&fixture, "");
     assert_eq!(block_codes(&fixture, "n"), ["DisruptionBudget"]);
@@ -125,9 +125,9 @@ fn one_budget_limits_the_whole_plan_over_all_reasons() {
     // Two drifted, two empty and two underutilized nodes: three may be removed in total, in the
     // order of the methods.
     let fixture = Fixture::new(&format!(
-        "{THREE_TYPES} budget=3 \n machine e1 type=s \n machine e2 type=s
-         machine d1 type=s provider-drift=AMIDrift drifted=60 \n machine d2 type=s provider-drift=AMIDrift drifted=90
-         machine u1 type=m \n machine u2 type=m \n pod a on=d1 \n pod b on=d2 \n pod c on=u1 cpu=1 \n pod d on=u2 cpu=1"
+        "{THREE_TYPES} budget=3 \n pool-node e1 type=s \n pool-node e2 type=s
+         pool-node d1 type=s provider-drift=AMIDrift drifted=60 \n pool-node d2 type=s provider-drift=AMIDrift drifted=90
+         pool-node u1 type=m \n pool-node u2 type=m \n pod a on=d1 \n pod b on=d2 \n pod c on=u1 cpu=1 \n pod d on=u2 cpu=1"
     ));
     let plan = fixture.disrupt();
     assert_eq!(commands_text(&plan), "empty delete e1,e2 saves 0.4\ndrift delete d2 saves 0.2\n");

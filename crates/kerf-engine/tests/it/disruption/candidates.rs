@@ -2,11 +2,11 @@
 
 use super::{THREE_TYPES, block_codes, block_reasons, check, warnings_text};
 
-const SPARE_NODE: &str = "machine spare type=m protect=true";
+const SPARE_NODE: &str = "pool-node spare type=m protect=true";
 
 /// A node whose pod could move to a spare node, followed by the lines of `more`.
 fn fixture_text(node: &str, pod: &str, more: &str) -> String {
-    format!("{THREE_TYPES} after=0s \n {SPARE_NODE} \n machine n type=m {node} \n pod x on=n cpu=1 {pod} \n {more}")
+    format!("{THREE_TYPES} after=0s \n {SPARE_NODE} \n pool-node n type=m {node} \n pod x on=n cpu=1 {pod} \n {more}")
 }
 
 const DELETES_N: &str = "single delete n saves 0.4";
@@ -34,7 +34,7 @@ fn spec_03_26_a_termination_grace_period_overrides_pods_only_for_drift() {
     check(&fixture_text("grace=1h", "", protected), "");
     check(&fixture_text("provider-drift=AMIDrift", "", protected), "");
     // A node that is empty except for a protected daemon pod.
-    let empty = format!("{THREE_TYPES} \n machine n type=m grace=1h \n pod d on=n owner=DaemonSet/d protect=true");
+    let empty = format!("{THREE_TYPES} \n pool-node n type=m grace=1h \n pod d on=n owner=DaemonSet/d protect=true");
     check(&empty, "");
 }
 
@@ -132,7 +132,7 @@ fn spec_03_35_an_invalid_do_not_disrupt_annotation_is_ignored_and_reported() {
 
 #[test]
 fn spec_03_36_a_node_or_claim_alone_is_no_candidate() {
-    let fixture = format!("{THREE_TYPES} \n node alone type=m zone=a ct=on-demand \n machine early type=m inflight");
+    let fixture = format!("{THREE_TYPES} \n node alone type=m zone=a ct=on-demand \n pool-node early type=m inflight");
     check(&fixture, "");
     assert_eq!(block_reasons(&fixture, "alone"), ["NotManaged: Node isn't managed by karpenter"]);
     assert_eq!(block_reasons(&fixture, "early"), ["NoNode: Nodeclaim does not have an associated node"]);
@@ -150,7 +150,7 @@ fn spec_03_37_and_41_nominated_nodes_and_nodes_of_commands_are_no_candidates() {
 #[test]
 fn spec_03_38_uninitialized_and_deleting_nodes_are_no_candidates() {
     assert_eq!(
-        block_reasons(&fixture_text("leaving", "", ""), "n"),
+        block_reasons(&fixture_text("deleting", "", ""), "n"),
         ["Deleting: Node is deleting or marked for deletion"]
     );
     assert_eq!(block_codes(&fixture_text("marked", "", ""), "n"), ["Deleting"]);
@@ -159,10 +159,10 @@ fn spec_03_38_uninitialized_and_deleting_nodes_are_no_candidates() {
 
 #[test]
 fn spec_03_39_a_pool_without_types_blocks_only_its_own_nodes() {
-    let two = format!("{THREE_TYPES} \n pool q catalogue=none \n machine n type=m \n machine m type=m pool=q");
+    let two = format!("{THREE_TYPES} \n pool q catalogue=none \n pool-node n type=m \n pool-node m type=m pool=q");
     check(&two, "empty delete n saves 0.4");
     assert_eq!(block_reasons(&two, "m"), ["NodePoolNotFound: NodePool not found (NodePool=q)"]);
-    let unlabelled = format!("{THREE_TYPES} \n machine n type=m unlabelled");
+    let unlabelled = format!("{THREE_TYPES} \n pool-node n type=m unlabelled");
     assert_eq!(
         block_reasons(&unlabelled, "n"),
         ["NoNodePoolLabel: Node doesn't have required label (label=karpenter.sh/nodepool)"]
@@ -174,14 +174,14 @@ fn spec_03_40_only_consolidation_skips_a_node_without_a_price() {
     for (node, code) in [
         ("type=m zone=-", "MissingLabel: Node does not have label \"topology.kubernetes.io/zone\""),
         ("type=m ct=-", "MissingLabel: Node does not have label \"karpenter.sh/capacity-type\""),
-        ("type=gone", "InstanceTypeNotFound: Instance Type \"gone\" not found"),
+        ("type=missing", "InstanceTypeNotFound: Instance Type \"missing\" not found"),
     ] {
-        let full = format!("{THREE_TYPES} \n {SPARE_NODE} \n machine n {node} \n pod x on=n cpu=1");
+        let full = format!("{THREE_TYPES} \n {SPARE_NODE} \n pool-node n {node} \n pod x on=n cpu=1");
         check(&full, "");
         assert_eq!(block_reasons(&full, "n"), [code]);
-        check(&format!("{THREE_TYPES} \n machine n {node}"), "empty delete n saves 0");
+        check(&format!("{THREE_TYPES} \n pool-node n {node}"), "empty delete n saves 0");
         let drifted =
-            format!("{THREE_TYPES} \n {SPARE_NODE} \n machine n {node} provider-drift=AMIDrift \n pod x on=n cpu=1");
+            format!("{THREE_TYPES} \n {SPARE_NODE} \n pool-node n {node} provider-drift=AMIDrift \n pod x on=n cpu=1");
         check(&drifted, "drift delete n saves 0");
     }
 }
@@ -214,8 +214,8 @@ fn spec_03_42_and_102_the_eviction_cost_of_pods_decides_which_node_is_removed_fi
     // disrupt is deleted.
     let pair = |a: &str, b: &str| {
         format!(
-            "{THREE_TYPES} \n machine a type=m \n machine b type=m \n pod x on=a cpu=3 {a} \n pod y on=b cpu=3 {b}
-                 node room pool=q type=m zone=a ct=on-demand \n pool q after=Never \n pod z on=room cpu=1"
+            "{THREE_TYPES} \n pool-node a type=m \n pool-node b type=m \n pod x on=a cpu=3 {a} \n pod y on=b cpu=3 {b}
+                 node spare pool=q type=m zone=a ct=on-demand \n pool q after=Never \n pod z on=spare cpu=1"
         )
     };
     let order = |a: &str, b: &str| super::first_commands_text(&pair(a, b));

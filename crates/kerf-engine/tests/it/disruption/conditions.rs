@@ -9,7 +9,7 @@ use crate::fixture::Fixture;
 /// Returns the drift reason of the only claim in the first pool; empty if it has not drifted.
 #[track_caller]
 fn drift(pool: &str, node: &str) -> String {
-    let fixture = Fixture::new(&format!("type t cpu=4 zones=a \n {pool} \n machine n {node}"));
+    let fixture = Fixture::new(&format!("type t cpu=4 zones=a \n {pool} \n pool-node n {node}"));
     let input = &fixture.input;
     let types = &input.catalogues[0];
     drift_reason(&input.node_claims[0], &input.pools[0], types, &input.label_rules, input.at)
@@ -25,8 +25,8 @@ fn spec_03_1_a_claim_that_is_not_launched_has_not_drifted() {
 
 #[test]
 fn spec_03_2_without_its_pool_a_claim_does_not_drift() {
-    check("pool q \n machine n type=t hash=old:v3 provider-drift=AMIDrift", "");
-    assert_eq!(block_codes("pool q \n machine n type=t provider-drift=AMIDrift", "n"), ["NodePoolNotFound"]);
+    check("pool q \n pool-node n type=t hash=old:v3 provider-drift=AMIDrift", "");
+    assert_eq!(block_codes("pool q \n pool-node n type=t provider-drift=AMIDrift", "n"), ["NodePoolNotFound"]);
 }
 
 #[test]
@@ -73,11 +73,11 @@ fn spec_03_10_to_13_labels_must_still_meet_the_requirements() {
 
 #[test]
 fn spec_03_14_a_missing_type_counts_as_drift_after_an_hour() {
-    assert_eq!(drift("pool p", "type=gone age=3540"), "");
-    assert_eq!(drift("pool p", "type=gone age=3600"), "");
-    assert_eq!(drift("pool p", "type=gone age=7200"), "InstanceTypeNotFound");
-    assert_eq!(drift("pool p", "type=gone age=7200 verified=-60"), "");
-    assert_eq!(drift("pool p", "type=gone age=7200 verified=0"), "InstanceTypeNotFound");
+    assert_eq!(drift("pool p", "type=missing age=3540"), "");
+    assert_eq!(drift("pool p", "type=missing age=3600"), "");
+    assert_eq!(drift("pool p", "type=missing age=7200"), "InstanceTypeNotFound");
+    assert_eq!(drift("pool p", "type=missing age=7200 verified=-60"), "");
+    assert_eq!(drift("pool p", "type=missing age=7200 verified=0"), "InstanceTypeNotFound");
 }
 
 #[test]
@@ -93,7 +93,7 @@ fn spec_03_15_a_missing_type_and_a_missing_offering_have_one_reason() {
 
 #[test]
 fn spec_03_16_a_reserved_node_may_outlive_its_reservation() {
-    let reserved = "type=r ct=reserved age=7200 label=karpenter.k8s.aws/capacity-reservation-id:gone";
+    let reserved = "type=r ct=reserved age=7200 label=karpenter.k8s.aws/capacity-reservation-id:missing";
     let drift_with = |offer: &str| drift(&format!("type r cpu=4 \n {offer} \n pool p"), reserved);
     assert_eq!(drift_with("offer r zone=a ct=on-demand"), "");
     assert_eq!(drift_with("offer r zone=a ct=reserved reservation=other:1"), "");
@@ -102,7 +102,7 @@ fn spec_03_16_a_reserved_node_may_outlive_its_reservation() {
 }
 
 fn consolidatable_state(pool: &str, node: &str) -> Consolidatable {
-    let fixture = Fixture::new(&format!("pool p {pool} \n machine n type=t {node}"));
+    let fixture = Fixture::new(&format!("pool p {pool} \n pool-node n type=t {node}"));
     consolidatable(&fixture.input.node_claims[0], &fixture.input.pools[0], fixture.input.at)
 }
 
@@ -139,7 +139,7 @@ fn spec_03_19_and_20_the_wait_counts_from_the_last_pod_event_or_from_initializat
 #[test]
 fn spec_03_118_a_claim_expires_by_its_own_age_alone() {
     let seconds_until_expiration = |node: &str| {
-        let fixture = Fixture::new(&format!("pool p budget=0 \n machine n type=t protect=true {node}"));
+        let fixture = Fixture::new(&format!("pool p budget=0 \n pool-node n type=t protect=true {node}"));
         expires_at(&fixture.input.node_claims[0]).map(|end| end.duration_since(fixture.input.at).as_secs())
     };
     assert_eq!(seconds_until_expiration("expire=30s age=30"), Some(0));

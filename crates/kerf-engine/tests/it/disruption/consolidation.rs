@@ -10,7 +10,7 @@ use crate::fixture::Fixture;
 #[test]
 fn spec_03_91_of_two_underused_nodes_of_the_cheapest_type_one_is_deleted() {
     check(
-        &format!("{THREE_TYPES} \n machine a type=s \n machine b type=s \n pod x on=a cpu=1 \n pod y on=b cpu=1"),
+        &format!("{THREE_TYPES} \n pool-node a type=s \n pool-node b type=s \n pod x on=a cpu=1 \n pod y on=b cpu=1"),
         "single delete a saves 0.2",
     );
 }
@@ -21,7 +21,7 @@ fn spec_03_92_three_underused_nodes_become_one() {
         let nodes: Vec<String> = kinds
             .iter()
             .enumerate()
-            .map(|(i, ct)| format!("machine n{i} type=l ct={ct} \n pod x{i} on=n{i} cpu=4500m"))
+            .map(|(i, ct)| format!("pool-node n{i} type=l ct={ct} \n pod x{i} on=n{i} cpu=4500m"))
             .collect();
         let fixture = format!(
             "settings spot-to-spot \n type l cpu=8 price=0.8 ct=spot,on-demand \n type xl cpu=16 price=1.2 ct=spot,on-demand
@@ -36,12 +36,12 @@ fn spec_03_92_three_underused_nodes_become_one() {
 fn spec_03_100_a_shorter_list_is_tried_if_the_replacement_has_the_same_type() {
     // Together they would become one node of the same type, which deleting one of them achieves.
     check(
-        &format!("{THREE_TYPES} \n machine a type=l \n machine b type=l \n pod x on=a cpu=3 \n pod y on=b cpu=4"),
+        &format!("{THREE_TYPES} \n pool-node a type=l \n pool-node b type=l \n pod x on=a cpu=3 \n pod y on=b cpu=4"),
         "single delete a saves 0.8",
     );
     // Without the nodes' own type too few types remain for `minValues`.
     let few = format!(
-        "{THREE_TYPES} req=\"type Exists min 3\" \n machine a type=l \n machine b type=l \n pod x on=a cpu=1 \n pod y on=b cpu=1"
+        "{THREE_TYPES} req=\"type Exists min 3\" \n pool-node a type=l \n pool-node b type=l \n pod x on=a cpu=1 \n pod y on=b cpu=1"
     );
     check(&few, "single delete a saves 0.8");
     assert_eq!(block_codes(&few, "b"), ["ReplacementMinValues"]);
@@ -50,7 +50,7 @@ fn spec_03_100_a_shorter_list_is_tried_if_the_replacement_has_the_same_type() {
 
 #[test]
 fn spec_03_103_policy_when_empty_keeps_nodes_with_pods() {
-    let fixture = format!("{THREE_TYPES} policy=WhenEmpty \n machine n type=l \n pod x on=n cpu=1");
+    let fixture = format!("{THREE_TYPES} policy=WhenEmpty \n pool-node n type=l \n pod x on=n cpu=1");
     check(&fixture, "");
     assert_eq!(
         block_reasons(&fixture, "n"),
@@ -60,11 +60,11 @@ fn spec_03_103_policy_when_empty_keeps_nodes_with_pods() {
 
 #[test]
 fn a_node_without_a_cheaper_replacement_stays() {
-    let settled = format!("{THREE_TYPES} \n machine n type=s \n pod x on=n cpu=2");
+    let settled = format!("{THREE_TYPES} \n pool-node n type=s \n pod x on=n cpu=2");
     check(&settled, "");
     assert_eq!(block_reasons(&settled, "n"), ["NoCheaperReplacement: Can't replace with a cheaper node"]);
     let wide = "type s cpu=2 \n type l cpu=8 out=a/on-demand,b/on-demand,c/on-demand \n pool p
-                machine n type=l \n pod x x4 on=n cpu=2";
+                pool-node n type=l \n pod x x4 on=n cpu=2";
     check(wide, "");
     assert_eq!(block_reasons(wide, "n"), ["TooManyReplacements: Can't remove without creating 4 candidates"]);
 }
@@ -75,7 +75,7 @@ fn pools_take_turns_the_most_profitable_first() {
     // second node of p, although that one saves more.
     check(
         &format!(
-            "{THREE_TYPES} \n pool q \n machine a1 type=l \n machine a2 type=l \n machine b1 pool=q type=m
+            "{THREE_TYPES} \n pool q \n pool-node a1 type=l \n pool-node a2 type=l \n pool-node b1 pool=q type=m
              pod x on=a1 cpu=7 sel=pool:p \n pod y on=a2 cpu=2 sel=pool:p \n pod z on=b1 cpu=2 sel=pool:q"
         ),
         "single replace b1 -> q types=s ct=on-demand saves 0.2
@@ -85,14 +85,14 @@ fn pools_take_turns_the_most_profitable_first() {
 
 #[test]
 fn no_pod_is_moved_without_a_saving() {
-    let free = "type f cpu=4 price=0 \n pool p \n machine a type=f \n machine b type=f \n pod x on=a cpu=1 \n pod y on=b cpu=1";
+    let free = "type f cpu=4 price=0 \n pool p \n pool-node a type=f \n pool-node b type=f \n pod x on=a cpu=1 \n pod y on=b cpu=1";
     check(free, "");
     assert_eq!(block_codes(free, "a"), ["NoSaving"]);
 }
 
 #[test]
 fn an_offering_in_launch_backoff_is_not_used() {
-    let fixture = "type s cpu=2 zones=a \n type l cpu=8 zones=a \n pool p \n machine n type=l \n pod x on=n cpu=1";
+    let fixture = "type s cpu=2 zones=a \n type l cpu=8 zones=a \n pool p \n pool-node n type=l \n pod x on=n cpu=1";
     check(fixture, "single replace n -> p types=s ct=on-demand saves 0.6");
     let waiting = format!("{fixture} \n backoff type=s zone=a ct=on-demand for=1");
     check(&waiting, "");
@@ -109,7 +109,7 @@ fn an_offering_in_launch_backoff_is_not_used() {
 
 #[test]
 fn a_type_that_no_command_lists_does_not_matter() {
-    let fixture = format!("{THREE_TYPES} \n machine n type=l \n pod x on=n cpu=3");
+    let fixture = format!("{THREE_TYPES} \n pool-node n type=l \n pod x on=n cpu=3");
     check(&fixture, "single replace n -> p types=m ct=on-demand saves 0.4");
     let without_s = fixture.replace("type s cpu=2 mem=8Gi \n", "");
     check(&without_s, "single replace n -> p types=m ct=on-demand saves 0.4");
@@ -121,7 +121,7 @@ fn a_type_that_no_command_lists_does_not_matter() {
 fn spec_03_104_every_pass_evaluates_every_candidate_of_every_pool() {
     let mut cluster = String::from(THREE_TYPES);
     for i in 0..30 {
-        writeln!(cluster, "\npool p{i} \nmachine a{i} pool=p{i} type=s \nmachine b{i} pool=p{i} type=l").unwrap();
+        writeln!(cluster, "\npool p{i} \npool-node a{i} pool=p{i} type=s \npool-node b{i} pool=p{i} type=l").unwrap();
         writeln!(cluster, "pod x{i} on=a{i} cpu=2 sel=pool:p{i} \npod y{i} on=b{i} cpu=8 sel=pool:p{i}").unwrap();
     }
     let fixture = Fixture::new(&cluster);
@@ -137,16 +137,16 @@ fn spec_03_104_every_pass_evaluates_every_candidate_of_every_pool() {
     assert!(plan.commands.is_empty(), "{}", commands_text(&plan));
     assert!(reports.contains(&(Method::SingleNode, 60)) && reports.contains(&(Method::MultiNode, 60)), "{reports:?}");
     assert_eq!((plan.stats.candidates, plan.stats.candidates_evaluated), (60, 60));
-    assert_eq!(plan.blocked.len(), 60, "each has a verdict");
+    assert_eq!(plan.blocked.len(), 60, "every node has a block reason");
     let (again, _) = run_pass();
-    assert_eq!(again.blocked, plan.blocked, "no look leaves anything for the next");
+    assert_eq!(again.blocked, plan.blocked, "a pass does not depend on earlier passes");
 }
 
 /// The longest list of nodes that can be removed together does not always save most.
 #[test]
 fn the_list_of_nodes_that_saves_most_is_chosen() {
     let fixture = "type s cpu=2 price=0.2 \n type m cpu=3 price=0.9 \n type x cpu=32 price=1.5 \n pool p
-        machine a type=m \n machine b type=m \n machine c type=s \n machine d type=s
+        pool-node a type=m \n pool-node b type=m \n pool-node c type=s \n pool-node d type=s
         pod a1 on=a cpu=1 \n pod b1 on=b cpu=1 \n pod c1 on=c cpu=2 \n pod d1 on=d cpu=2";
     check(fixture, "multi replace a,b -> p types=s ct=on-demand saves 1.6");
 }
@@ -155,6 +155,6 @@ fn the_list_of_nodes_that_saves_most_is_chosen() {
 #[test]
 fn a_replacement_without_a_spot_offering_is_launched_on_demand() {
     let fixture = "type m cpu=4 price=0.3 ct=on-demand \n type l cpu=8 price=0.9 ct=on-demand,spot \n pool p
-        machine n type=l ct=on-demand \n pod x on=n cpu=3";
+        pool-node n type=l ct=on-demand \n pod x on=n cpu=3";
     check(fixture, "single replace n -> p types=m ct=on-demand saves 0.6");
 }

@@ -7,8 +7,8 @@ const DRIFTED: &str = "provider-drift=AMIDrift";
 #[test]
 fn spec_03_82_empty_nodes_are_removed_first_then_the_longest_drifted() {
     let fixture = format!(
-        "{THREE_TYPES} after=Never \n machine late type=s {DRIFTED} drifted=10 \n machine early type=s {DRIFTED} drifted=90
-         machine empty type=s {DRIFTED} drifted=5 \n pod x on=late cpu=2 \n pod y on=early cpu=2"
+        "{THREE_TYPES} after=Never \n pool-node late type=s {DRIFTED} drifted=10 \n pool-node early type=s {DRIFTED} drifted=90
+         pool-node empty type=s {DRIFTED} drifted=5 \n pod x on=late cpu=2 \n pod y on=early cpu=2"
     );
     check(
         &fixture,
@@ -22,7 +22,7 @@ fn spec_03_82_empty_nodes_are_removed_first_then_the_longest_drifted() {
 #[test]
 fn spec_03_83_a_node_whose_pods_fit_nowhere_is_skipped() {
     let fixture = format!(
-        "{THREE_TYPES} after=Never \n machine stuck type=m {DRIFTED} drifted=90 label=only:here \n machine n type=m {DRIFTED} drifted=10
+        "{THREE_TYPES} after=Never \n pool-node stuck type=m {DRIFTED} drifted=90 label=only:here \n pool-node n type=m {DRIFTED} drifted=10
          pod x on=stuck cpu=1 sel=only:here \n pod y on=n cpu=1"
     );
     check(&fixture, "drift delete n saves 0.4");
@@ -35,7 +35,7 @@ fn spec_03_83_a_node_whose_pods_fit_nowhere_is_skipped() {
 fn pods_are_not_moved_to_other_drifted_nodes() {
     let fixture = |more: &str| {
         format!(
-            "{THREE_TYPES} after=Never {more} \n machine a type=m {DRIFTED} drifted=90 \n machine b type=m {DRIFTED} drifted=10
+            "{THREE_TYPES} after=Never {more} \n pool-node a type=m {DRIFTED} drifted=90 \n pool-node b type=m {DRIFTED} drifted=10
              pod x on=a cpu=1 \n pod y on=b cpu=1"
         )
     };
@@ -44,7 +44,7 @@ fn pods_are_not_moved_to_other_drifted_nodes() {
     check(&fixture(""), both);
     // A node that has not drifted is as good as a new one.
     check(
-        &format!("{} \n machine c type=s \n pod z on=c cpu=1", fixture("")),
+        &format!("{} \n pool-node c type=s \n pod z on=c cpu=1", fixture("")),
         "drift delete a saves 0.4 \n drift replace b -> p types=s,m,l ct=on-demand saves 0.2",
     );
     // Moving twice is better than staying on a drifted node.
@@ -57,7 +57,7 @@ fn pods_are_not_moved_to_other_drifted_nodes() {
 #[test]
 fn spec_03_84_all_nodes_that_the_pods_need_are_launched() {
     let fixture = "type s cpu=2 \n type xl cpu=6 out=a/on-demand,b/on-demand,c/on-demand \n pool p after=Never
-                 machine n type=xl provider-drift=AMIDrift \n pod x x3 on=n cpu=2";
+                 pool-node n type=xl provider-drift=AMIDrift \n pod x x3 on=n cpu=2";
     check(
         fixture,
         "drift replace n -> p types=s ct=on-demand -> p types=s ct=on-demand -> p types=s ct=on-demand saves 0",
@@ -66,13 +66,13 @@ fn spec_03_84_all_nodes_that_the_pods_need_are_launched() {
 
 #[test]
 fn spec_03_85_a_drifted_empty_node_is_removed_with_consolidation_disabled() {
-    check(&format!("{THREE_TYPES} after=Never \n machine n type=m {DRIFTED}"), "drift delete n saves 0.4");
+    check(&format!("{THREE_TYPES} after=Never \n pool-node n type=m {DRIFTED}"), "drift delete n saves 0.4");
 }
 
 #[test]
 fn spec_03_86_no_node_is_launched_for_a_pod_that_cannot_be_evicted() {
     let fixture =
-        format!("{THREE_TYPES} after=Never \n machine n type=m {DRIFTED} grace=1h \n pod x on=n cpu=4 labels=app:x");
+        format!("{THREE_TYPES} after=Never \n pool-node n type=m {DRIFTED} grace=1h \n pod x on=n cpu=4 labels=app:x");
     check(&format!("{fixture} \n pdb b sel=app=x max=0 allowed=0"), "drift delete n saves 0.4");
     // A pod that may be evicted later gets a replacement node.
     check(
@@ -84,7 +84,7 @@ fn spec_03_86_no_node_is_launched_for_a_pod_that_cannot_be_evicted() {
 #[test]
 fn spec_03_87_five_drifted_nodes_under_a_budget_of_three() {
     let nodes: Vec<String> =
-        (0..5).map(|i| format!("machine n{i} type=s {DRIFTED} drifted=60 \n pod x{i} on=n{i} cpu=2")).collect();
+        (0..5).map(|i| format!("pool-node n{i} type=s {DRIFTED} drifted=60 \n pod x{i} on=n{i} cpu=2")).collect();
     let fixture = crate::fixture::Fixture::new(&format!("{THREE_TYPES} after=Never budget=3 \n {}", nodes.join("\n")));
     let plan = fixture.disrupt();
     let removed: Vec<&str> = plan.commands.iter().map(|c| c.nodes[0].name.as_str()).collect();
@@ -94,7 +94,8 @@ fn spec_03_87_five_drifted_nodes_under_a_budget_of_three() {
 }
 
 fn static_pool(replicas: usize, count: usize, more: &str) -> String {
-    let nodes: Vec<String> = (0..count).map(|i| format!("machine n{i} type=s {DRIFTED} drifted={}", 60 + i)).collect();
+    let nodes: Vec<String> =
+        (0..count).map(|i| format!("pool-node n{i} type=s {DRIFTED} drifted={}", 60 + i)).collect();
     format!("{THREE_TYPES} static replicas={replicas} {more} \n {}", nodes.join("\n"))
 }
 
@@ -125,7 +126,8 @@ fn spec_03_89_a_static_pool_shrinks_before_it_replaces() {
 
 #[test]
 fn spec_03_21_and_90_nodes_of_static_pools_are_neither_emptied_nor_consolidated() {
-    let empty = format!("{THREE_TYPES} static replicas=2 \n machine n type=l \n machine m type=l \n pod x on=n cpu=1");
+    let empty =
+        format!("{THREE_TYPES} static replicas=2 \n pool-node n type=l \n pool-node m type=l \n pod x on=n cpu=1");
     check(&empty, "");
     assert_eq!(block_codes(&empty, "m"), ["StaticNodePool"]);
     assert_eq!(block_codes(&empty, "n"), ["StaticNodePool"]);
@@ -138,8 +140,8 @@ fn spec_03_21_and_90_nodes_of_static_pools_are_neither_emptied_nor_consolidated(
 fn drift_of_a_pool_with_failed_replacements_waits() {
     let fixture = |backoff: &str| {
         format!(
-            "{THREE_TYPES} after=Never {backoff} \n machine n type=s {DRIFTED} \n pod x on=n cpu=2
-                 pool q after=Never \n machine m pool=q type=s {DRIFTED} \n pod y on=m cpu=2"
+            "{THREE_TYPES} after=Never {backoff} \n pool-node n type=s {DRIFTED} \n pod x on=n cpu=2
+                 pool q after=Never \n pool-node m pool=q type=s {DRIFTED} \n pod y on=m cpu=2"
         )
     };
     let removed = |fixture: &str| {
@@ -158,10 +160,10 @@ fn drift_of_a_pool_with_failed_replacements_waits() {
 #[test]
 fn a_plan_does_not_remove_nodes_that_it_launches() {
     let fixture = "type s cpu=2 price=0.2 \n type m cpu=4 price=0.35 \n type l cpu=8 price=0.8 \n pool p
-        machine d type=l provider-drift=AMIDrift drifted=60 \n machine b type=s \n pod x on=d cpu=1 \n pod y on=b cpu=1500m";
+        pool-node d type=l provider-drift=AMIDrift drifted=60 \n pool-node b type=s \n pod x on=d cpu=1 \n pod y on=b cpu=1500m";
     check(fixture, "drift replace d -> p types=s,m,l ct=on-demand saves 0.6");
     assert_eq!(
         block_reasons(fixture, "p-replacement-1"),
-        ["LaunchedByPlan: Launched by this plan, it could go in turn once it is up"]
+        ["LaunchedByPlan: A command of this plan launches the node, a later plan could remove it"]
     );
 }

@@ -13,7 +13,7 @@ use crate::fixture::Fixture;
 fn large_node(pods: usize, small_price: &str, more: &str) -> String {
     format!(
         "settings {more} \n type s cpu=2 price={small_price} \n type l cpu=8 price=0.8 out=a/on-demand,b/on-demand,c/on-demand
-         pool p \n machine n type=l \n pod x x{pods} on=n cpu=2"
+         pool p \n pool-node n type=l \n pod x x{pods} on=n cpu=2"
     )
 }
 
@@ -43,7 +43,7 @@ fn a_move_must_save_a_twentieth_with_at_most_three_replacements() {
 #[test]
 fn moves_are_tried_after_all_other_methods() {
     let fixture = "settings moves \n type m cpu=4 price=0.3 \n type l cpu=8 price=0.8 out=a/on-demand,b/on-demand,c/on-demand \n pool p
-        machine a type=l \n machine b type=l \n machine c type=l
+        pool-node a type=l \n pool-node b type=l \n pool-node c type=l
         pod x on=a cpu=3 \n pod y on=b cpu=3 \n pod z on=c cpu=3";
     check(
         fixture,
@@ -58,7 +58,7 @@ fn a_move_respects_budgets_and_spot_rules() {
     let spot = |settings: &str| {
         format!(
             "settings {settings} \n type s cpu=2 price=0.2 ct=spot \n type l cpu=8 price=0.8 ct=spot out=a/spot,b/spot,c/spot
-             pool p \n machine n type=l ct=spot \n pod x x2 on=n cpu=2"
+             pool p \n pool-node n type=l ct=spot \n pod x x2 on=n cpu=2"
         )
     };
     // Without the feature gate spot is not replaced by spot. With it, one node needs fifteen
@@ -72,7 +72,7 @@ fn a_move_respects_budgets_and_spot_rules() {
     // First fit finds one node for both pods. Two nodes are cheaper, which only a search finds.
     let searched =
         "settings moves search \n type s cpu=2 price=0.2 \n type m cpu=4 price=0.8 \n type l cpu=8 price=0.8 \n pool p
-        machine n type=l \n pod x x2 on=n cpu=2";
+        pool-node n type=l \n pod x x2 on=n cpu=2";
     check(searched, "move replace n -> p types=s ct=on-demand -> p types=s ct=on-demand saves 0.4");
 }
 
@@ -99,7 +99,7 @@ fn cluster() -> impl Strategy<Value = String> {
         );
         for (i, (size, pods)) in nodes.iter().enumerate() {
             let (name, tenths_of_node) = [("s", 20), ("m", 40), ("l", 80)][*size];
-            writeln!(fixture, "machine n{i} type={name}").unwrap();
+            writeln!(fixture, "pool-node n{i} type={name}").unwrap();
             let mut tenths_left = tenths_of_node;
             for (j, tenths) in pods.iter().enumerate().filter(|(_, tenths)| **tenths <= tenths_of_node) {
                 if *tenths <= tenths_left {
@@ -130,7 +130,7 @@ proptest! {
 #[test]
 fn nodes_are_replaced_by_fewer_of_the_same_type() {
     // Without its small pods each node would fit one more large pod.
-    let node = |n| format!("machine n{n} type=l \n pod big{n} x2 on=n{n} cpu=2 \n pod small{n} x3 on=n{n} cpu=100m");
+    let node = |n| format!("pool-node n{n} type=l \n pod big{n} x2 on=n{n} cpu=2 \n pod small{n} x3 on=n{n} cpu=100m");
     let nodes = [1, 2, 3, 4].map(node).join("\n");
     let fixture = format!("settings moves search \n type l cpu=6 price=0.6 \n pool p \n {nodes}");
     check(&fixture, "move replace n1,n2,n3 -> p types=l ct=on-demand -> p types=l ct=on-demand saves 0.6");

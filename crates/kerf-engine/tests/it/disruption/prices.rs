@@ -8,7 +8,7 @@ fn spec_03_93_even_the_most_expensive_offering_must_be_cheaper() {
     let fixture = |highest_price: &str| {
         format!("type old cpu=4 price=0.5 out=a/on-demand,b/on-demand,c/on-demand \n type new cpu=4
                  offer new zone=a ct=spot price={highest_price} \n offer new zone=b ct=spot price=0.2 \n offer new zone=c ct=spot price=0.4
-                 pool p \n machine n type=old \n pod x on=n cpu=4")
+                 pool p \n pool-node n type=old \n pod x on=n cpu=4")
     };
     check(&fixture("1.0"), "");
     assert_eq!(block_reasons(&fixture("1.0"), "n"), ["NoCheaperReplacement: Can't replace with a cheaper node"]);
@@ -19,7 +19,7 @@ fn spec_03_93_even_the_most_expensive_offering_must_be_cheaper() {
 fn spec_03_94_and_111_only_offerings_that_the_pool_allows_count() {
     let fixture = "type old cpu=4 price=0.5 out=a/on-demand,b/on-demand,c/on-demand \n type new cpu=4
                  offer new zone=a ct=on-demand price=0.6 \n offer new zone=a ct=spot price=0.2 \n offer new zone=b ct=on-demand price=0.1";
-    let node = "machine n type=old \n pod x on=n cpu=4";
+    let node = "pool-node n type=old \n pod x on=n cpu=4";
     check(&format!("{fixture} \n pool p req=\"ct In on-demand\" req=\"zone In a\" \n {node}"), "");
     check(
         &format!("{fixture} \n pool p req=\"zone In a\" \n {node}"),
@@ -27,7 +27,7 @@ fn spec_03_94_and_111_only_offerings_that_the_pool_allows_count() {
     );
     check(
         &format!("{fixture} \n pool p req=\"ct In on-demand\" req=\"zone In b\" \n {node}")
-            .replace("machine n", "machine n zone=b"),
+            .replace("pool-node n", "pool-node n zone=b"),
         "single replace n -> p types=new ct=on-demand zone=b saves 0.4",
     );
 }
@@ -35,7 +35,7 @@ fn spec_03_94_and_111_only_offerings_that_the_pool_allows_count() {
 #[test]
 fn spec_03_95_a_replacement_that_could_be_spot_is_spot_only() {
     check(
-        "type l cpu=8 ct=spot,on-demand \n type s cpu=2 ct=spot,on-demand \n pool p \n machine n type=l \n pod x on=n cpu=1",
+        "type l cpu=8 ct=spot,on-demand \n type s cpu=2 ct=spot,on-demand \n pool p \n pool-node n type=l \n pod x on=n cpu=1",
         "single replace n -> p types=s ct=spot saves 0.6",
     );
 }
@@ -45,7 +45,7 @@ fn spot_node(cheaper: usize, pool: &str) -> String {
     let types: Vec<String> =
         (0..cheaper).map(|i| format!("type c{i:02} cpu=4 ct=spot zones=a price=0.{:02} ", 10 + i)).collect();
     format!(
-        "type old cpu=4 ct=spot zones=a price=1 \n {} \n pool p {pool} \n machine n type=old ct=spot \n pod x on=n cpu=4",
+        "type old cpu=4 ct=spot zones=a price=1 \n {} \n pool p {pool} \n pool-node n type=old ct=spot \n pod x on=n cpu=4",
         types.join("\n")
     )
 }
@@ -57,7 +57,7 @@ fn spec_03_96_without_the_gate_spot_is_not_replaced_by_spot() {
         ["SpotToSpotDisabled: SpotToSpotConsolidation is disabled, can't replace a spot node with a spot node"]
     );
     check(&spot_node(20, ""), "");
-    let deletable = format!("{} \n machine room type=old ct=spot protect=true", spot_node(20, ""));
+    let deletable = format!("{} \n pool-node spare type=old ct=spot protect=true", spot_node(20, ""));
     check(&deletable, "single delete n saves 1");
 }
 
@@ -92,7 +92,7 @@ fn spec_03_98_min_values_may_require_more_types() {
 fn spec_03_99_min_values_are_strict_for_replacements() {
     let fixture =
         "settings best-effort \n type old cpu=4 price=0.5 \n type new cpu=4 price=0.3 \n type dear cpu=4 price=0.9
-                 pool p req=\"type Exists min 2\" \n machine n type=old \n pod x on=n cpu=4";
+                 pool p req=\"type Exists min 2\" \n pool-node n type=old \n pod x on=n cpu=4";
     check(fixture, "");
     assert_eq!(
         block_reasons(fixture, "n"),
@@ -107,7 +107,7 @@ fn a_replacement_names_at_least_min_values_values() {
     let fixture = |pool: &str| {
         format!(
             "type old cpu=4 price=0.5 \n type new cpu=4 price=0.3 ct=spot,on-demand
-             pool p {pool} \n machine n type=old \n pod x on=n cpu=4"
+             pool p {pool} \n pool-node n type=old \n pod x on=n cpu=4"
         )
     };
     check(&fixture(""), "single replace n -> p types=new ct=spot saves 0.2");
@@ -125,7 +125,7 @@ fn spec_03_101_an_available_reservation_is_used() {
     for kind in ["on-demand", "spot"] {
         let fixture = format!(
             "type t cpu=4 \n offer t ct=on-demand price=0.4 \n offer t ct=spot price=0.2
-             offer t ct=reserved price=0.00001 reservation=r1:1 \n pool p \n machine n type=t ct={kind} \n pod x on=n cpu=4"
+             offer t ct=reserved price=0.00001 reservation=r1:1 \n pool p \n pool-node n type=t ct={kind} \n pod x on=n cpu=4"
         );
         let saved = if kind == "spot" { "0.19999" } else { "0.39999" };
         check(&fixture, &format!("single replace n -> p types=t ct=reserved saves {saved}"));
@@ -133,12 +133,12 @@ fn spec_03_101_an_available_reservation_is_used() {
     // Types that are listed besides the reservation have no price and are no replacement.
     check(
         "type t cpu=4 \n offer t ct=on-demand price=0.4 \n offer t ct=reserved price=0.00001 reservation=r1:1 \n type s cpu=4 price=0.3
-         pool p \n machine n type=t ct=on-demand \n pod x on=n cpu=4",
+         pool p \n pool-node n type=t ct=on-demand \n pod x on=n cpu=4",
         "single replace n -> p types=t ct=reserved saves 0.39999",
     );
     // No replacement is cheaper than a price of zero.
     check(
-        "type t cpu=4 \n offer t ct=reserved price=0 reservation=r1:1 \n pool p \n machine n type=t ct=reserved \n pod x on=n cpu=4",
+        "type t cpu=4 \n offer t ct=reserved price=0 reservation=r1:1 \n pool p \n pool-node n type=t ct=reserved \n pod x on=n cpu=4",
         "",
     );
 }
@@ -146,7 +146,7 @@ fn spec_03_101_an_available_reservation_is_used() {
 #[test]
 fn spec_03_110_an_unavailable_offering_still_prices_its_node() {
     check(
-        "type old cpu=4 price=0.5 zones=a out=a/on-demand \n type new cpu=4 price=0.3 \n pool p \n machine n type=old \n pod x on=n cpu=4",
+        "type old cpu=4 price=0.5 zones=a out=a/on-demand \n type new cpu=4 price=0.3 \n pool p \n pool-node n type=old \n pod x on=n cpu=4",
         "single replace n -> p types=new ct=on-demand saves 0.2",
     );
 }

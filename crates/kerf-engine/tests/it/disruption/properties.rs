@@ -37,7 +37,7 @@ fn cluster() -> impl Strategy<Value = String> {
         "provider-drift=AMIDrift drifted=60",
         "provider-drift=AMIDrift grace=1h",
         "protect=true",
-        "leaving",
+        "deleting",
         "uninitialized",
         "notready",
         "nominated=9",
@@ -87,7 +87,7 @@ fn cluster() -> impl Strategy<Value = String> {
 /// Writes the node and those of its pods that fit on it.
 fn write_node(fixture: &mut String, i: usize, (size, pool, kind, condition, pods): &NodeFixture) {
     let zone = if i.is_multiple_of(2) { "a" } else { "b" };
-    writeln!(fixture, "machine n{i} pool={pool} type=t{size} zone={zone} ct={kind} {condition}").unwrap();
+    writeln!(fixture, "pool-node n{i} pool={pool} type=t{size} zone={zone} ct={kind} {condition}").unwrap();
     let mut free_halves = 2 * (1_u32 << size);
     for (k, (halves, constraint)) in pods.iter().enumerate() {
         if *halves <= free_halves {
@@ -164,14 +164,14 @@ proptest! {
         }
         let staying = plan.blocked.iter().filter(|b| fixture.input.nodes.iter().any(|n| n.metadata.name == b.node)).count();
         let removed = plan.commands.iter().flat_map(|c| &c.nodes).count();
-        prop_assert_eq!(staying + removed, fixture.input.nodes.len(), "every node goes or says why not");
+        prop_assert_eq!(staying + removed, fixture.input.nodes.len(), "every node is removed or has a block reason");
     }
 
     #[test]
     fn equivalent_inputs_have_one_plan(text in cluster()) {
         let fixture = Fixture::new(&text);
         let commands = commands_text(&fixture.disrupt());
-        prop_assert_eq!(&commands, &commands_text(&fixture.disrupt()), "asked twice");
+        prop_assert_eq!(&commands, &commands_text(&fixture.disrupt()), "called twice");
         let mut reordered = fixture.clone();
         reordered.input.pods.reverse();
         reordered.input.pools.reverse();

@@ -13,7 +13,7 @@ fn nodes(kind: &str, count: usize, large: usize, small: usize) -> String {
         let pods = pods.iter().filter(|(_, count, _)| *count > 0);
         let lines = pods.map(|(size, count, requests)| format!("pod {size}-{name} on={name} x{count} {requests} \n"));
         let pods: Vec<String> = lines.collect();
-        format!("machine {name} type={kind} \n {}", pods.concat())
+        format!("pool-node {name} type={kind} \n {}", pods.concat())
     };
     (0..count).map(node).collect()
 }

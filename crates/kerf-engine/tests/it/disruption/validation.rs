@@ -22,7 +22,7 @@ fn revalidated_nodes(then: &str, now: &str) -> Result<Vec<String>, ValidationFai
 
 #[test]
 fn spec_03_79_only_the_node_that_is_no_longer_empty_is_dropped() {
-    let fixture = format!("{THREE_TYPES} \n machine a type=s \n machine b type=s");
+    let fixture = format!("{THREE_TYPES} \n pool-node a type=s \n pool-node b type=s");
     assert_eq!(revalidated_nodes(&fixture, &fixture), Ok(vec!["a".into(), "b".into()]));
     assert_eq!(revalidated_nodes(&fixture, &format!("{fixture} \n pod x on=a cpu=1")), Ok(vec!["b".into()]));
     assert_eq!(
@@ -36,7 +36,7 @@ fn spec_03_79_only_the_node_that_is_no_longer_empty_is_dropped() {
     );
 }
 
-const TWO_NODES: &str = "machine a type=s \n machine b type=s \n pod x on=a cpu=1 \n pod y on=b cpu=1";
+const TWO_NODES: &str = "pool-node a type=s \n pool-node b type=s \n pod x on=a cpu=1 \n pod y on=b cpu=1";
 
 #[test]
 fn spec_03_112_pods_that_were_added_since_can_invalidate_a_command() {
@@ -53,7 +53,7 @@ fn spec_03_112_pods_that_were_added_since_can_invalidate_a_command() {
     let full = revalidated_nodes(&fixture, &format!("{fixture} \n pod z on=b cpu=1"));
     assert_eq!(full.map_err(|r| r.category()), Err("scheduling"));
     // The planned types no longer fit.
-    let shrinks = format!("{THREE_TYPES} \n machine n type=l \n pod x on=n cpu=1");
+    let shrinks = format!("{THREE_TYPES} \n pool-node n type=l \n pod x on=n cpu=1");
     assert_eq!(revalidated_nodes(&shrinks, &shrinks), Ok(vec!["n".into()]));
     let with_more_pods = revalidated_nodes(&shrinks, &format!("{shrinks} \n pod y on=n cpu=2"));
     assert_eq!(with_more_pods, Err(ValidationFailure::Scheduling("scheduling simulation produced new results".into())));
@@ -61,7 +61,7 @@ fn spec_03_112_pods_that_were_added_since_can_invalidate_a_command() {
     let delete = format!("{THREE_TYPES} \n {TWO_NODES}");
     let with_larger_pod = revalidated_nodes(
         &delete,
-        &format!("{THREE_TYPES} \n machine a type=s \n machine b type=s \n pod x on=a cpu=1 \n pod y on=b cpu=2"),
+        &format!("{THREE_TYPES} \n pool-node a type=s \n pool-node b type=s \n pod x on=a cpu=1 \n pod y on=b cpu=2"),
     );
     assert_eq!(
         with_larger_pod,
@@ -77,30 +77,30 @@ fn spec_03_113_budgets_and_nominations_are_checked_again() {
         Err(ValidationFailure::Budget)
     );
     assert_eq!(
-        revalidated_nodes(&fixture, &fixture.replace("machine a", "machine a nominated=20")),
+        revalidated_nodes(&fixture, &fixture.replace("pool-node a", "pool-node a nominated=20")),
         Err(ValidationFailure::Churn)
     );
     assert_eq!(
-        revalidated_nodes(&fixture, &fixture.replace("machine a", "machine a leaving")),
+        revalidated_nodes(&fixture, &fixture.replace("pool-node a", "pool-node a deleting")),
         Err(ValidationFailure::Churn)
     );
 }
 
 #[test]
 fn drift_is_not_validated_again() {
-    let fixture = format!("{THREE_TYPES} after=Never \n machine n type=s provider-drift=AMIDrift");
+    let fixture = format!("{THREE_TYPES} after=Never \n pool-node n type=s provider-drift=AMIDrift");
     assert_eq!(revalidated_nodes(&fixture, &fixture.replace("provider-drift=AMIDrift", "")), Ok(vec!["n".into()]));
 }
 
 /// Each node can only be replaced by itself, because its pod fits on no other node.
 const SHRINKING: &str =
-    "type odd cpu=5 mem=20Gi \n machine a type=odd \n machine b type=odd \n pod x on=a cpu=3 \n pod y on=b cpu=3";
+    "type odd cpu=5 mem=20Gi \n pool-node a type=odd \n pool-node b type=odd \n pod x on=a cpu=3 \n pod y on=b cpu=3";
 
 #[test]
 fn one_pass_returns_all_independent_commands_of_a_method() {
     let fixture = Fixture::new(&format!(
-        "{THREE_TYPES} after=Never \n machine a type=s provider-drift=D \n pod x on=a cpu=2 \n \
-                                     machine b type=s provider-drift=D \n pod y on=b cpu=2"
+        "{THREE_TYPES} after=Never \n pool-node a type=s provider-drift=D \n pod x on=a cpu=2 \n \
+                                     pool-node b type=s provider-drift=D \n pod y on=b cpu=2"
     ));
     let settings = fixture.disruption_settings(Passes::All);
     let mut reports = Vec::new();
@@ -117,30 +117,30 @@ fn one_pass_returns_all_independent_commands_of_a_method() {
     );
 
     let limited = Fixture::new(&format!(
-        "{THREE_TYPES} after=Never budget=1 \n machine a type=s provider-drift=D \n pod x on=a cpu=2 \n \
-                                     machine b type=s provider-drift=D \n pod y on=b cpu=2"
+        "{THREE_TYPES} after=Never budget=1 \n pool-node a type=s provider-drift=D \n pod x on=a cpu=2 \n \
+                                     pool-node b type=s provider-drift=D \n pod y on=b cpu=2"
     ));
     assert_eq!(
         next_commands(&limited.input, &settings, MethodFilter::ALL, |_| ()).commands.len(),
         1,
-        "budgets hold for all of them together"
+        "a budget counts the nodes of all commands"
     );
 }
 
 #[test]
 fn a_pod_that_was_added_before_validation_is_part_of_the_command() {
-    let then = Fixture::new(&format!("{THREE_TYPES} \n machine a type=l \n pod x on=a cpu=1"));
+    let then = Fixture::new(&format!("{THREE_TYPES} \n pool-node a type=l \n pod x on=a cpu=1"));
     let settings = then.disruption_settings(Passes::First);
     let commands = next_commands(&then.input, &settings, MethodFilter::ALL, |_| ()).commands;
     assert_eq!(commands[0].pods, ["default/x"]);
-    let now = Fixture::new(&format!("{THREE_TYPES} \n machine a type=l \n pod x on=a cpu=1 \n pod y on=a cpu=100m"));
+    let now = Fixture::new(&format!("{THREE_TYPES} \n pool-node a type=l \n pod x on=a cpu=1 \n pod y on=a cpu=100m"));
     let validated: Vec<DisruptionCommand> =
         validate_all(&now.input, &settings, &commands).into_iter().flatten().collect();
     assert_eq!(validated[0].pods, ["default/x", "default/y"]);
     assert_eq!(
         (validated[0].replacements.len(), validated[0].saved()),
         (1, commands[0].saved()),
-        "and it is the same otherwise"
+        "replacement and savings are unchanged"
     );
 }
 
@@ -163,7 +163,7 @@ fn commands_are_validated_together_against_budgets() {
 #[test]
 fn a_paused_pool_is_not_disrupted() {
     let fixture = |paused: &str| {
-        Fixture::new(&format!("{THREE_TYPES} {paused} \n machine a type=s \n machine d type=s provider-drift=D"))
+        Fixture::new(&format!("{THREE_TYPES} {paused} \n pool-node a type=s \n pool-node d type=s provider-drift=D"))
     };
     assert_eq!(fixture("").disrupt().commands.len(), 1);
     assert_eq!(fixture("paused=0").disrupt().commands.len(), 1);

@@ -1,4 +1,4 @@
-//! A pod that has been left out is found a place if there is one, and only then.
+//! Tests that a pod that was left out is reported if and only if it can be added.
 
 use serde_json::{Value, json};
 
@@ -7,56 +7,56 @@ use crate::catalogue;
 use crate::check::tests::{claim, node, plan, pod, pool, types};
 
 fn addable_in(objects: &[Value], plan: &Value) -> Vec<(String, String)> {
-    let added = || -> Result<_, Box<dyn std::error::Error>> {
+    let addable = || -> Result<_, Box<dyn std::error::Error>> {
         let catalogue = catalogue::read(&types().to_string())?;
         Ok(addable_pods(&ClusterManifests::decode(&json!(objects))?, &catalogue, &Plan::read(plan)?))
     };
-    added().unwrap_or_default()
+    addable().unwrap_or_default()
 }
 
-fn expected_placement(pod: &str, place: &str) -> Vec<(String, String)> {
-    vec![(format!("default/{pod}"), place.to_owned())]
+fn expected_placement(pod: &str, target: &str) -> Vec<(String, String)> {
+    vec![(format!("default/{pod}"), target.to_owned())]
 }
 
 #[test]
-fn a_pod_that_fits_somewhere_is_found_a_place() {
-    let world =
-        |room: &str| [pool(json!({})), node("n", "a", room), pod("x-0", "1", json!({})), pod("x-1", "1", json!({}))];
-    let lazy = plan(&[claim(&["x-0"], &["s", "l"], &["a"])], json!([]), &["x-1"]);
-    assert_eq!(addable_in(&world("1"), &lazy), expected_placement("x-1", "n"));
+fn a_pod_that_fits_is_addable() {
+    let objects =
+        |cpu: &str| [pool(json!({})), node("n", "a", cpu), pod("x-0", "1", json!({})), pod("x-1", "1", json!({}))];
+    let incomplete = plan(&[claim(&["x-0"], &["s", "l"], &["a"])], json!([]), &["x-1"]);
+    assert_eq!(addable_in(&objects("1"), &incomplete), expected_placement("x-1", "n"));
     assert_eq!(
-        addable_in(&world("500m"), &lazy),
+        addable_in(&objects("500m"), &incomplete),
         expected_placement("x-1", "claim 0 (default)"),
         "narrowed to the larger type"
     );
     let tight = plan(&[claim(&["x-0"], &["s"], &["a"])], json!([]), &["x-1"]);
-    assert_eq!(addable_in(&world("500m"), &tight), expected_placement("x-1", "a new node of pool default"));
+    assert_eq!(addable_in(&objects("500m"), &tight), expected_placement("x-1", "a new node of pool default"));
 }
 
 #[test]
-fn a_pod_that_fits_nowhere_is_not() {
+fn a_pod_that_fits_on_no_node_is_not_addable() {
     let objects = [
         pool(json!({"limits": {"nodes": "1"}})),
         pod("x-0", "1", json!({})),
         pod("x-1", "1", json!({})),
         pod("y-0", "100", json!({})),
     ];
-    let full = plan(&[claim(&["x-0"], &["s"], &["a"])], json!([]), &["x-1", "y-0"]);
-    assert_eq!(addable_in(&objects, &full), Vec::new());
+    let limited = plan(&[claim(&["x-0"], &["s"], &["a"])], json!([]), &["x-1", "y-0"]);
+    assert_eq!(addable_in(&objects, &limited), Vec::new());
 }
 
 #[test]
-fn spec_02_101_nobody_has_to_be_near_an_open_zone() {
-    let near = json!({"affinity": {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
+fn spec_02_101_affinity_to_an_undecided_zone_is_not_required() {
+    let affinity_spec = json!({"affinity": {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
         {"topologyKey": "topology.kubernetes.io/zone", "labelSelector": {"matchLabels": {"app": "x"}}},
     ]}}});
-    let objects = [pool(json!({})), pod("x-0", "1", json!({})), pod("y-0", "1", near)];
-    let open = plan(&[claim(&["x-0"], &["s"], &["a", "b"])], json!([]), &["y-0"]);
-    assert_eq!(addable_in(&objects, &open), Vec::new());
+    let objects = [pool(json!({})), pod("x-0", "1", json!({})), pod("y-0", "1", affinity_spec)];
+    let undecided = plan(&[claim(&["x-0"], &["s"], &["a", "b"])], json!([]), &["y-0"]);
+    assert_eq!(addable_in(&objects, &undecided), Vec::new());
 }
 
 #[test]
-fn nobody_has_to_go_to_a_domain_that_only_another_pod_asks_for() {
+fn a_domain_that_only_another_pod_requires_is_not_required() {
     let spread = json!({"topologySpreadConstraints": [{
         "maxSkew": 1, "topologyKey": "example.com/rack", "whenUnsatisfiable": "DoNotSchedule",
         "labelSelector": {"matchLabels": {"app": "y"}},
@@ -64,19 +64,19 @@ fn nobody_has_to_go_to_a_domain_that_only_another_pod_asks_for() {
     let rack = json!({"key": "example.com/rack", "operator": "In", "values": ["one"]});
     let mut racked = claim(&["x-0"], &["l"], &["a"]);
     racked["requirements"].as_array_mut().expect("a claim lists its requirements").push(rack.clone());
-    let lazy = plan(&[racked], json!([]), &["y-0"]);
-    let world = |pool: Value| [pool, pod("x-0", "1", json!({})), pod("y-0", "1", spread.clone())];
-    assert_eq!(addable_in(&world(pool(json!({}))), &lazy), Vec::new());
-    let mut unracked = lazy.clone();
+    let incomplete = plan(&[racked], json!([]), &["y-0"]);
+    let objects = |pool: Value| [pool, pod("x-0", "1", json!({})), pod("y-0", "1", spread.clone())];
+    assert_eq!(addable_in(&objects(pool(json!({}))), &incomplete), Vec::new());
+    let mut unracked = incomplete.clone();
     unracked["provisioning"]["nodeClaims"][0]["requirements"][2]["operator"] = json!("NotIn");
-    assert_eq!(addable_in(&world(pool(json!({}))), &unracked), Vec::new());
+    assert_eq!(addable_in(&objects(pool(json!({}))), &unracked), Vec::new());
     let offering = pool(json!({"template": {"spec": {"requirements": [rack]}}}));
-    assert_eq!(addable_in(&world(offering), &lazy), expected_placement("y-0", "claim 0 (default)"));
+    assert_eq!(addable_in(&objects(offering), &incomplete), expected_placement("y-0", "claim 0 (default)"));
 }
 
 #[test]
-fn spec_02_98_nobody_has_to_settle_apart_from_its_own_kind() {
-    let near = |alternatives: &[&str]| {
+fn spec_02_98_a_pod_need_not_be_placed_apart_from_its_affinity_matches() {
+    let affinity_spec = |alternatives: &[&str]| {
         let term = |zone: &&str| json!({"matchExpressions": [{"key": "topology.kubernetes.io/zone", "operator": "In", "values": [zone]}]});
         let terms: Vec<Value> = alternatives.iter().map(term).collect();
         json!({"affinity": {
@@ -86,37 +86,39 @@ fn spec_02_98_nobody_has_to_settle_apart_from_its_own_kind() {
             "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}},
         }})
     };
-    let full = pool(json!({"template": {"spec": {"requirements": [
+    let limited = pool(json!({"template": {"spec": {"requirements": [
         {"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["b"]},
     ]}}}));
-    let mut there = pod("y-0", "1", json!({}));
-    there["spec"]["nodeName"] = json!("n");
-    there["status"] = json!({"phase": "Running"});
-    let world =
-        |alternatives: &[&str]| [full.clone(), node("n", "a", "1"), there.clone(), pod("y-1", "1", near(alternatives))];
-    let lazy = plan(&[], json!([]), &["y-1"]);
-    assert_eq!(addable_in(&world(&["a", "b"]), &lazy), Vec::new());
+    let mut running = pod("y-0", "1", json!({}));
+    running["spec"]["nodeName"] = json!("n");
+    running["status"] = json!({"phase": "Running"});
+    let objects = |alternatives: &[&str]| {
+        [limited.clone(), node("n", "a", "1"), running.clone(), pod("y-1", "1", affinity_spec(alternatives))]
+    };
+    let incomplete = plan(&[], json!([]), &["y-1"]);
+    assert_eq!(addable_in(&objects(&["a", "b"]), &incomplete), Vec::new());
     assert_eq!(
-        addable_in(&world(&["b"]), &lazy),
+        addable_in(&objects(&["b"]), &incomplete),
         expected_placement("y-1", "a new node of pool default"),
         "it could never join them"
     );
 }
 
 #[test]
-fn nobody_has_to_go_where_others_who_keep_away_have_no_domain() {
-    let away = json!({"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
+fn a_node_without_the_key_of_an_anti_affinity_term_is_not_required() {
+    let anti_affinity_spec = json!({"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
         {"topologyKey": "example.com/rack", "labelSelector": {"matchLabels": {"app": "x"}}},
     ]}}});
-    let full = pool(json!({"limits": {"nodes": "0"}}));
-    let lazy = plan(&[], json!([]), &["x-0", "y-0"]);
-    let world = |spec: Value| [full.clone(), node("n", "a", "1"), pod("x-0", "1", json!({})), pod("y-0", "100", spec)];
-    assert_eq!(addable_in(&world(json!({})), &lazy), expected_placement("x-0", "n"));
-    assert_eq!(addable_in(&world(away), &lazy), Vec::new());
+    let limited = pool(json!({"limits": {"nodes": "0"}}));
+    let incomplete = plan(&[], json!([]), &["x-0", "y-0"]);
+    let objects =
+        |spec: Value| [limited.clone(), node("n", "a", "1"), pod("x-0", "1", json!({})), pod("y-0", "100", spec)];
+    assert_eq!(addable_in(&objects(json!({})), &incomplete), expected_placement("x-0", "n"));
+    assert_eq!(addable_in(&objects(anti_affinity_spec), &incomplete), Vec::new());
 }
 
 #[test]
-fn a_claim_is_for_one_alternative_of_a_node_affinity() {
+fn a_claim_satisfies_one_node_affinity_term() {
     let terms = |all: &[&str]| {
         let term = |name: &&str| {
             json!({"matchExpressions": [
@@ -128,22 +130,22 @@ fn a_claim_is_for_one_alternative_of_a_node_affinity() {
             "nodeSelectorTerms": terms,
         }}}})
     };
-    let flexible = |least: u32| {
+    let flexible = |min_values: u32| {
         pool(json!({"template": {"spec": {"requirements": [
-            {"key": "node.kubernetes.io/instance-type", "operator": "Exists", "minValues": least},
+            {"key": "node.kubernetes.io/instance-type", "operator": "Exists", "minValues": min_values},
         ]}}}))
     };
-    let lazy = plan(&[], json!([]), &["x-0"]);
-    assert_eq!(addable_in(&[flexible(2), pod("x-0", "1", terms(&["s", "l"]))], &lazy), Vec::new());
+    let incomplete = plan(&[], json!([]), &["x-0"]);
+    assert_eq!(addable_in(&[flexible(2), pod("x-0", "1", terms(&["s", "l"]))], &incomplete), Vec::new());
     assert_eq!(
-        addable_in(&[flexible(1), pod("x-0", "1", terms(&["s", "l"]))], &lazy),
+        addable_in(&[flexible(1), pod("x-0", "1", terms(&["s", "l"]))], &incomplete),
         expected_placement("x-0", "a new node of pool default")
     );
 }
 
-// Whether kube-scheduler binds it before those who would be in its way is not ours to say.
+// Kerf cannot decide whether kube-scheduler binds the pod before those that would prevent it.
 #[test]
-fn nobody_has_to_be_added_in_between() {
+fn a_pod_that_must_be_bound_before_others_is_not_addable() {
     let spread = json!({"topologySpreadConstraints": [{
         "maxSkew": 1, "topologyKey": "topology.kubernetes.io/zone", "whenUnsatisfiable": "DoNotSchedule",
         "labelSelector": {"matchLabels": {"app": "x"}},
@@ -156,26 +158,26 @@ fn nobody_has_to_be_added_in_between() {
             pod("y-0", "1", spec),
         ]
     };
-    let lazy = plan(&[claim(&["x-0", "x-1"], &["l"], &["a"])], json!([]), &["y-0"]);
-    assert_eq!(addable_in(&objects(json!({})), &lazy), expected_placement("y-0", "claim 0 (default)"));
-    assert_eq!(addable_in(&objects(spread), &lazy), Vec::new());
+    let incomplete = plan(&[claim(&["x-0", "x-1"], &["l"], &["a"])], json!([]), &["y-0"]);
+    assert_eq!(addable_in(&objects(json!({})), &incomplete), expected_placement("y-0", "claim 0 (default)"));
+    assert_eq!(addable_in(&objects(spread), &incomplete), Vec::new());
 }
 
 #[test]
-fn a_pod_that_is_spread_over_zones_wants_a_claim_for_one() {
+fn a_pod_with_a_zone_spread_needs_a_claim_with_one_zone() {
     let spread = json!({"topologySpreadConstraints": [{
         "maxSkew": 1, "topologyKey": "topology.kubernetes.io/zone", "whenUnsatisfiable": "DoNotSchedule",
         "labelSelector": {"matchLabels": {"app": "x"}},
     }]});
     let catalogue = catalogue::read(&types().to_string()).expect("the types of the tests");
     let objects = json!([pool(json!({})), pod("x-0", "1", spread), pod("y-0", "1", json!({}))]);
-    let world = ClusterManifests::decode(&objects).expect("a pool and two pods");
-    let all = possible_launches(&world.pools[0], &[], &["s".to_owned()], &catalogue);
-    let settles = |pod: usize, zones: &[&str]| {
-        let there: Vec<&PossibleLaunch<'_>> =
+    let cluster = ClusterManifests::decode(&objects).expect("a pool and two pods");
+    let all = possible_launches(&cluster.pools[0], &[], &["s".to_owned()], &catalogue);
+    let has_single_domain = |pod: usize, zones: &[&str]| {
+        let running: Vec<&PossibleLaunch<'_>> =
             all.iter().filter(|launch| zones.contains(&launch.offering.zone())).collect();
-        assert_eq!(there.len(), zones.len());
-        has_single_spread_domains(&world.pods[pod], &there)
+        assert_eq!(running.len(), zones.len());
+        has_single_spread_domains(&cluster.pods[pod], &running)
     };
-    assert!(settles(0, &["a"]) && !settles(0, &["a", "b"]) && settles(1, &["a", "b"]));
+    assert!(has_single_domain(0, &["a"]) && !has_single_domain(0, &["a", "b"]) && has_single_domain(1, &["a", "b"]));
 }

@@ -1,4 +1,4 @@
-//! Rules between pods, on claims whose zone is certain and on claims whose zone is open.
+//! Tests of the rules between pods, for claims with one zone and for claims with several.
 
 use serde_json::{Value, json};
 
@@ -20,7 +20,7 @@ fn pod_affinity_spec(kind: &str, key: &str, app: &str) -> Value {
     ]}}})
 }
 
-/// A world of a pool and these pods, and the verdict on these claims.
+/// Checks these claims in a cluster of one pool and these pods.
 fn violations_of_claims(pods: &[Value], claims: &[Value]) -> Vec<String> {
     let objects: Vec<Value> = std::iter::once(pool(json!({}))).chain(pods.iter().cloned()).collect();
     violations_of(&objects, &plan(claims, json!([]), &[]))
@@ -33,8 +33,8 @@ fn identical_pods(names: &[&str], spec: &Value) -> Vec<Value> {
 #[test]
 fn spec_02_80_zones_that_a_pool_could_offer_count_as_empty() {
     let pods = identical_pods(&["x-0", "x-1"], &spread_spec(ZONE, 1));
-    let apart = [claim(&["x-0"], &["s"], &["a"]), claim(&["x-1"], &["s"], &["b"])];
-    assert_eq!(violations_of_claims(&pods, &apart), NO_VIOLATIONS);
+    let separate_claims = [claim(&["x-0"], &["s"], &["a"]), claim(&["x-1"], &["s"], &["b"])];
+    assert_eq!(violations_of_claims(&pods, &separate_claims), NO_VIOLATIONS);
     let together = [claim(&["x-0"], &["s"], &["a"]), claim(&["x-1"], &["s"], &["a"])];
     assert_eq!(
         violations_of_claims(&pods, &together),
@@ -45,9 +45,10 @@ fn spec_02_80_zones_that_a_pool_could_offer_count_as_empty() {
     assert_eq!(violations_of_claims(&identical_pods(&["x-0", "x-1"], &spread_spec(ZONE, 2)), &together), NO_VIOLATIONS);
 }
 
-// A spread may have to wait for pods that nothing constrains to fill its emptiest zone, while others must not come before it.
+// A spread may have to wait until pods without constraints fill its zone with the fewest pods,
+// while other pods must not be bound before it.
 #[test]
-fn pods_that_fill_the_emptiest_zone_are_bound_in_between() {
+fn pods_that_fill_the_zone_with_the_fewest_pods_are_bound_in_between() {
     let zones =
         json!({"template": {"spec": {"requirements": [{"key": ZONE, "operator": "In", "values": ["a", "b"]}]}}});
     let of_app = |mut pod: Value| {
@@ -61,23 +62,26 @@ fn pods_that_fill_the_emptiest_zone_are_bound_in_between() {
     let in_a = claim(&["a-0", "a-1", "a-2", "a-3", "x-0", "x-1", "x-2"], &["l"], &["a"]);
     let claims = [in_a.clone(), claim(&["b-0", "b-1"], &["l"], &["b"])];
     assert_eq!(violations_of(&objects, &plan(&claims, json!([]), &[])), NO_VIOLATIONS);
-    // With one pod less in zone b the third can never be bound.
+    // With one pod less in zone b, the third can never be bound.
     let objects: Vec<Value> = objects.into_iter().filter(|object| object["metadata"]["name"] != "b-1").collect();
     let claims = [in_a, claim(&["b-0"], &["l"], &["b"])];
     let broken = violations_of(&objects, &plan(&claims, json!([]), &[]));
     assert!(broken.iter().any(|broken| broken.starts_with("TopologySpread")), "{broken:?}");
 }
 
-// Whoever counts others but is counted by nobody can be bound before any of them, however tight their own spread is.
+// A pod that counts others but that no spread counts can be bound before all of them, however small
+// their own `maxSkew` is.
 #[test]
-fn pods_that_nobody_counts_are_bound_first() {
-    let watching = json!({"topologySpreadConstraints": [{
+fn pods_that_no_spread_counts_are_bound_first() {
+    let counting_spread = json!({"topologySpreadConstraints": [{
         "maxSkew": 2, "topologyKey": ZONE, "whenUnsatisfiable": "DoNotSchedule",
         "labelSelector": {"matchLabels": {"app": "x"}},
     }]});
-    let pods =
-        [identical_pods(&["x-0", "x-1", "x-2", "x-3"], &spread_spec(HOST, 1)), identical_pods(&["w-0"], &watching)]
-            .concat();
+    let pods = [
+        identical_pods(&["x-0", "x-1", "x-2", "x-3"], &spread_spec(HOST, 1)),
+        identical_pods(&["w-0"], &counting_spread),
+    ]
+    .concat();
     let claims = [
         claim(&["x-0", "w-0"], &["l"], &["a"]),
         claim(&["x-1"], &["s"], &["a"]),
@@ -87,9 +91,10 @@ fn pods_that_nobody_counts_are_bound_first() {
     assert_eq!(violations_of_claims(&pods, &claims), NO_VIOLATIONS);
 }
 
-// Pods that may be bound at any time must not fill the zone of others who wait for their turn there.
+// Pods that can be bound at any time must not fill a zone in which other pods still have to be
+// bound.
 #[test]
-fn pods_that_can_be_last_are_held_back() {
+fn pods_that_can_be_bound_last_are_bound_late() {
     let of_tier = |mut pod: Value| {
         pod["metadata"]["labels"]["tier"] = json!("front");
         pod
@@ -116,9 +121,10 @@ fn pods_that_can_be_last_are_held_back() {
     assert_eq!(violations_of(&objects, &plan(&claims, json!([]), &[])), NO_VIOLATIONS);
 }
 
-// Two kinds that count each other: those first who are in nobody's way where they are.
+// Two groups of pods whose spreads count each other: pods that affect no spread of the others are
+// bound first.
 #[test]
-fn pods_that_spoil_nothing_for_others_are_bound_first() {
+fn pods_that_affect_no_other_spread_are_bound_first() {
     let counting = |key: &str, app: &str| {
         json!({"topologySpreadConstraints": [{
             "maxSkew": 1, "topologyKey": key, "whenUnsatisfiable": "DoNotSchedule",
@@ -135,10 +141,11 @@ fn pods_that_spoil_nothing_for_others_are_bound_first() {
     assert_eq!(violations_of_claims(&pods.concat(), &claims), NO_VIOLATIONS);
 }
 
-// Two kinds that both come too late once all others are bound, one of which fills the zone of the other: the other waits in between for pods
-// that could come at any time, and the first must not step in.
+// Two groups of pods, neither of which could be bound last; one fills the zone of the other. The
+// second group waits for pods that can be bound at any time, and the first group must not be bound
+// before it.
 #[test]
-fn pods_that_are_in_the_way_let_others_go_on() {
+fn pods_that_hinder_a_waiting_spread_are_bound_late() {
     let of_tier = |mut pod: Value| {
         pod["metadata"]["labels"]["tier"] = json!("front");
         pod
@@ -149,9 +156,9 @@ fn pods_that_are_in_the_way_let_others_go_on() {
             "labelSelector": {"matchLabels": {label: value}},
         }]})
     };
-    let late = identical_pods(&["d-0", "d-1", "d-2", "d-3", "d-4"], &counting(HOST, "app", "x"));
+    let host_spread = identical_pods(&["d-0", "d-1", "d-2", "d-3", "d-4"], &counting(HOST, "app", "x"));
     let spread = identical_pods(&["f-0", "f-1", "f-2", "f-3", "f-4"], &counting(ZONE, "tier", "front"));
-    let front = [late, spread].concat().into_iter().map(of_tier);
+    let front = [host_spread, spread].concat().into_iter().map(of_tier);
     let zones =
         json!({"template": {"spec": {"requirements": [{"key": ZONE, "operator": "In", "values": ["a", "b"]}]}}});
     let objects: Vec<Value> =
@@ -164,9 +171,10 @@ fn pods_that_are_in_the_way_let_others_go_on() {
     assert_eq!(violations_of(&objects, &plan(&claims, json!([]), &[])), NO_VIOLATIONS);
 }
 
-// To a pod that has accepted soft taints those who are on nodes with such taints count, and so do the zones where there could be more.
+// A pod that has accepted `PreferNoSchedule` taints counts pods on nodes with such taints, and
+// zones in which such nodes could be launched.
 #[test]
-fn pods_on_nodes_with_soft_taints_count_for_those_who_accept_them() {
+fn pods_that_accept_soft_taints_count_pods_on_nodes_with_them() {
     let mut honour = spread_spec(ZONE, 1);
     honour["topologySpreadConstraints"][0]["nodeTaintsPolicy"] = json!("Honor");
     let soft = json!([{"key": "slow", "effect": "PreferNoSchedule"}]);
@@ -175,11 +183,11 @@ fn pods_on_nodes_with_soft_taints_count_for_those_who_accept_them() {
         .collect();
     let together = violations_of(&objects, &plan(&[claim(&["x-0", "x-1"], &["l"], &["a"])], json!([]), &[]));
     assert!(together.iter().any(|broken| broken.starts_with("TopologySpread")), "{together:?}");
-    let apart = [claim(&["x-0"], &["l"], &["a"]), claim(&["x-1"], &["l"], &["b"])];
-    assert_eq!(violations_of(&objects, &plan(&apart, json!([]), &[])), NO_VIOLATIONS);
+    let separate_claims = [claim(&["x-0"], &["l"], &["a"]), claim(&["x-1"], &["l"], &["b"])];
+    assert_eq!(violations_of(&objects, &plan(&separate_claims, json!([]), &[])), NO_VIOLATIONS);
 }
 
-// A node that is starting will have lost its taints when a pod is bound to it, so that the pod counts there.
+// A starting node will have lost its taints when a pod is bound to it, so the pod counts there.
 #[test]
 fn pods_on_a_node_that_is_starting_are_counted_once_they_are_bound() {
     let mut honour = spread_spec("karpenter.sh/capacity-type", 1);
@@ -214,9 +222,10 @@ fn spec_02_81_zones_outside_the_pool_are_no_domains() {
     assert_eq!(violations_of(&objects, &plan(&claims, json!([]), &[])), NO_VIOLATIONS);
 }
 
-// A pod that wants any tier but gold gets a node whose tier is made up; nobody has to be spread over that.
+// A pod that excludes tier `gold` gets a node with an arbitrary tier. Spreads do not count this
+// tier as a domain.
 #[test]
-fn a_label_that_is_made_up_for_a_planned_node_is_no_domain_of_a_spread() {
+fn an_arbitrary_label_of_a_planned_node_is_not_a_spread_domain() {
     let tier = "example.com/tier";
     let silver = json!({"key": tier, "operator": "In", "values": ["silver"]});
     let mut tiered = pool(json!({"template": {"spec": {"requirements": [silver]}}}));
@@ -255,7 +264,8 @@ fn spec_02_85_too_few_domains_count_as_an_empty_one() {
     let pods = identical_pods(&["x-0", "x-1", "x-2", "x-3"], &spec);
     let three = [("x-0", "a"), ("x-1", "b"), ("x-2", "c")].map(|(pod, zone)| claim(&[pod], &["s"], &[zone]));
     let objects = [vec![pool(json!({}))], pods].concat();
-    // Zone d is sold out, but it is a zone; with minDomains 5 there would be too few.
+    // Zone d has no available offering, but it is a zone. With `minDomains` 5 there would be too
+    // few.
     assert_eq!(violations_of(&objects, &plan(&three, json!([]), &["x-3"])), NO_VIOLATIONS);
     let four: Vec<Value> = three.into_iter().chain([claim(&["x-3"], &["s"], &["a"])]).collect();
     assert_eq!(violations_of(&objects, &plan(&four, json!([]), &[])).len(), 1);
@@ -272,10 +282,10 @@ fn spec_02_88_hosts_are_spread_as_if_there_were_always_an_empty_one() {
 }
 
 #[test]
-fn spec_02_87_a_spread_of_others_limits_nobody() {
+fn spec_02_87_a_spread_that_counts_other_pods_does_not_limit_them() {
     let mut pods = identical_pods(&["y-0", "y-1"], &spread_spec(ZONE, 1));
     assert_eq!(violations_of_claims(&pods, &[claim(&["y-0", "y-1"], &["l"], &["b"])]), NO_VIOLATIONS);
-    // The others themselves may come later, so nothing keeps them from the same zone.
+    // The counted pods themselves may be bound later, so they may be in the same zone.
     pods.extend(identical_pods(&["x-0", "x-1"], &json!({})));
     assert_eq!(violations_of_claims(&pods, &[claim(&["y-0", "x-0", "x-1", "y-1"], &["l"], &["b"])]), NO_VIOLATIONS);
 }
@@ -295,22 +305,22 @@ fn spec_02_95_only_zones_that_the_pod_allows_are_compared() {
 }
 
 #[test]
-fn a_spread_pod_needs_one_certain_zone() {
+fn a_pod_with_a_spread_needs_one_decided_zone() {
     let pods = identical_pods(&["x-0", "x-1"], &spread_spec(ZONE, 1));
-    let open = [claim(&["x-0"], &["s"], &["a", "b"]), claim(&["x-1"], &["s"], &["b"])];
+    let undecided = [claim(&["x-0"], &["s"], &["a", "b"]), claim(&["x-1"], &["s"], &["b"])];
     assert_eq!(
-        violations_of_claims(&pods, &open),
+        violations_of_claims(&pods, &undecided),
         [format!(
             "TopologySpread, pod default/x-1, on claim 1 (default): {ZONE}=b would have 2 pods, the emptiest has 0, \
          maxSkew is 1, when claim 0 (default) in b"
         )]
     );
-    // One that is alone may be anywhere.
-    assert_eq!(violations_of_claims(&pods[..1], &open[..1]), NO_VIOLATIONS);
+    // A single pod may be in any zone.
+    assert_eq!(violations_of_claims(&pods[..1], &undecided[..1]), NO_VIOLATIONS);
 }
 
 #[test]
-fn spec_02_102_anti_affine_pods_need_zones_that_cannot_meet() {
+fn spec_02_102_pods_with_zone_anti_affinity_need_disjoint_zones() {
     let pods = identical_pods(&["x-0", "x-1"], &pod_affinity_spec("podAntiAffinity", ZONE, "x"));
     assert_eq!(
         violations_of_claims(&pods, &[claim(&["x-0"], &["s"], &["a"]), claim(&["x-1"], &["s"], &["b", "c"])]),
@@ -323,8 +333,8 @@ fn spec_02_102_anti_affine_pods_need_zones_that_cannot_meet() {
 }
 
 #[test]
-fn spec_02_103_pods_that_run_keep_others_away() {
-    let shy = pod(
+fn spec_02_103_anti_affinity_of_running_pods_excludes_others() {
+    let repelling = pod(
         "y-9",
         "100m",
         [json!({"nodeName": "n"}), pod_affinity_spec("podAntiAffinity", ZONE, "x")].into_iter().fold(
@@ -335,7 +345,8 @@ fn spec_02_103_pods_that_run_keep_others_away() {
             },
         ),
     );
-    let objects = [vec![pool(json!({})), node("n", "a", "4"), shy], identical_pods(&["x-0"], &json!({}))].concat();
+    let objects =
+        [vec![pool(json!({})), node("n", "a", "4"), repelling], identical_pods(&["x-0"], &json!({}))].concat();
     let on = |zones: &[&str]| violations_of(&objects, &plan(&[claim(&["x-0"], &["s"], zones)], json!([]), &[]));
     assert_eq!(on(&["b", "c"]), NO_VIOLATIONS);
     assert_eq!(
@@ -347,7 +358,7 @@ fn spec_02_103_pods_that_run_keep_others_away() {
 }
 
 #[test]
-fn spec_02_101_affinity_needs_a_certain_companion() {
+fn spec_02_101_affinity_needs_a_match_in_a_decided_zone() {
     let mut pods = identical_pods(&["x-0"], &pod_affinity_spec("podAffinity", ZONE, "y"));
     pods.push(pod("y-0", "1", json!({})));
     let at =
@@ -360,15 +371,15 @@ fn spec_02_101_affinity_needs_a_certain_companion() {
 }
 
 #[test]
-fn spec_02_99_affinity_to_nobody_is_never_satisfied() {
+fn spec_02_99_affinity_that_selects_no_pod_is_never_satisfied() {
     let pods = identical_pods(&["x-0"], &pod_affinity_spec("podAffinity", HOST, "nobody"));
     assert_eq!(violations_of_claims(&pods, &[claim(&["x-0"], &["s"], &["a"])]).len(), 1);
 }
 
 #[test]
-fn spec_02_98_the_first_of_a_kind_starts_its_domain() {
-    let mine = pod_affinity_spec("podAffinity", ZONE, "x");
-    let pods = identical_pods(&["x-0", "x-1"], &mine);
+fn spec_02_98_the_first_pod_that_selects_itself_chooses_the_domain() {
+    let own_affinity = pod_affinity_spec("podAffinity", ZONE, "x");
+    let pods = identical_pods(&["x-0", "x-1"], &own_affinity);
     assert_eq!(
         violations_of_claims(&pods, &[claim(&["x-0"], &["s"], &["a"]), claim(&["x-1"], &["s"], &["a"])]),
         NO_VIOLATIONS
@@ -379,7 +390,7 @@ fn spec_02_98_the_first_of_a_kind_starts_its_domain() {
     );
     let pinned: Vec<Value> = [("x-0", "a"), ("x-1", "b")]
         .map(|(name, zone)| {
-            let mut spec = mine.clone();
+            let mut spec = own_affinity.clone();
             spec["nodeSelector"] = json!({ZONE: zone});
             pod(name, "1", spec)
         })

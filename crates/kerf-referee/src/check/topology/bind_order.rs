@@ -1,12 +1,19 @@
-//! Is there an order in which all pods can be bound where they are planned?
+//! Searches an order in which all pods can be bound to their planned targets.
 //!
-//! Some pods depend on others being there (affinity), some on others not being there yet (the first of its kind, spread), so
-//! the search is greedy in a telling order: pods whose own rules depend on the order first, those before others whom nobody counts,
-//! and the tightest spread before looser ones; companions when nobody else can go on; the rest last. When a spread waits for its emptiest domain to fill, those of
-//! the rest who go there are next, and those who would fill its other domains come last. If that gets stuck, it is tried again with
-//! only those first who could not be the last, whoever spoils least for the others before them; then with whoever is in the way of the fewest
-//! spreads first; and then in a number of random orders. A placement for which an order exists is thus not always recognised, but on
-//! everything that tests have seen it is.
+//! Some pods need others to be bound before them (affinity), some need them not to be bound yet
+//! (spread, or a pod that must be the first match of its own affinity). The search is greedy:
+//!
+//! - First come pods whose own rules depend on the order. Among them, pods that no spread counts
+//!   come before those that some spread counts, and a smaller `maxSkew` comes before a greater one.
+//! - If none of them can be bound, the pod comes next that hinders waiting spreads least. A spread
+//!   waits for its domains with the fewest pods to fill: pods planned there come first, and pods
+//!   that would fill its other domains come last. Among equals, pods that no spread counts come
+//!   first, then pods that an affinity term selects.
+//!
+//! If this gets stuck, three more attempts follow. The second puts only those pods first that could
+//! not be bound last; among them, those that affect the fewest spreads of others. The third puts
+//! the pods first that hinder the fewest spreads. The last tries a number of random orders. So an
+//! existing order is not always found, but it was found in every test so far.
 
 use std::collections::BTreeSet;
 
@@ -14,164 +21,179 @@ use super::{BrokenRule, PlacementTarget, PodRule, PodRuleKind, PodTargets, RuleO
 use crate::check::pool_domains::TaintPolicy;
 use crate::random::Random;
 
-/// How many random orders are tried when the telling one gets stuck, where a mistake would be a false accusation.
+/// Number of random orders that are tried when the greedy orders get stuck. Used where a missed
+/// order would report a violation that does not exist.
 pub(crate) const MAX_RANDOM_ORDERS: u64 = 24;
 
-/// By what it is told who comes first.
+/// The criterion by which the search chooses the next pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum BindOrder {
-    /// Whose own rules depend on the order.
-    OrderSensitiveFirst,
-    /// Who could not be bound any more if all others were.
-    CannotBeLastFirst,
-    /// Who is least in the way of spreads that wait; of these, who could not be bound any more if all others were.
-    LeastHinderingFirst,
+    /// Pods whose own rules depend on the order.
+    OrderSensitive,
+    /// Pods that could not be bound after all others.
+    CannotBeLast,
+    /// Pods that hinder the fewest waiting spreads; among them, pods that could not be bound after
+    /// all others.
+    LeastHindering,
 }
 
 impl Topology<'_> {
-    /// The movers that cannot be bound where they are planned, in any order that was tried; none if an order was found.
+    /// Returns the pods that cannot be bound to their targets in the first order, each with the
+    /// broken rule. Returns nothing if any of the tried orders binds all pods. `tries` is the
+    /// number of random orders.
     pub(crate) fn unbindable_pods(
         &self,
         planned: &PodTargets,
-        places: &[PlacementTarget],
+        targets: &[PlacementTarget],
         tries: u64,
     ) -> Vec<(usize, BrokenRule)> {
-        let mut movers: Vec<usize> = (0..planned.len()).filter(|mover| planned[*mover].is_some()).collect();
-        movers.sort_by_key(|mover| {
-            let (matters, tightest) = self.order_sensitivity(*mover);
-            (!matters, self.is_counted_by_spread(*mover), tightest, !self.is_affinity_match(*mover))
+        let mut order: Vec<usize> = (0..planned.len()).filter(|pod_index| planned[*pod_index].is_some()).collect();
+        order.sort_by_key(|pod_index| {
+            let (matters, tightest) = self.order_sensitivity(*pod_index);
+            (!matters, self.is_counted_by_spread(*pod_index), tightest, !self.is_affinity_match(*pod_index))
         });
-        let stuck = self.bind_in_order(&movers, planned, places, BindOrder::OrderSensitiveFirst);
-        let goes_in = |haste| self.bind_in_order(&movers, planned, places, haste).is_empty();
-        if stuck.is_empty() || goes_in(BindOrder::CannotBeLastFirst) || goes_in(BindOrder::LeastHinderingFirst) {
+        let unbindable = self.bind_in_order(&order, planned, targets, BindOrder::OrderSensitive);
+        let succeeds = |bind_order| self.bind_in_order(&order, planned, targets, bind_order).is_empty();
+        if unbindable.is_empty() || succeeds(BindOrder::CannotBeLast) || succeeds(BindOrder::LeastHindering) {
             return Vec::new();
         }
-        let found = (0..tries).any(|seed| {
-            let mut order = movers.clone();
+        let has_order = (0..tries).any(|seed| {
+            let mut order = order.clone();
             Random::new(seed).shuffle(&mut order);
-            self.bind_in_order(&order, planned, places, BindOrder::OrderSensitiveFirst).is_empty()
+            self.bind_in_order(&order, planned, targets, BindOrder::OrderSensitive).is_empty()
         });
-        if found { Vec::new() } else { stuck }
+        if has_order { Vec::new() } else { unbindable }
     }
 
-    /// Binds the first mover of the order that can be bound, again and again; returns those that are left.
+    /// Binds the first pod of the order that can be bound, repeatedly. Returns the pods that are
+    /// left.
     fn bind_in_order(
         &self,
         order: &[usize],
         planned: &PodTargets,
-        places: &[PlacementTarget],
-        haste: BindOrder,
+        targets: &[PlacementTarget],
+        bind_order: BindOrder,
     ) -> Vec<(usize, BrokenRule)> {
         let mut bound: PodTargets = vec![None; planned.len()];
-        let mut left = order.to_vec();
+        let mut unbound = order.to_vec();
         let urgent: Vec<bool> = (0..planned.len())
-            .map(|mover| match haste {
-                BindOrder::OrderSensitiveFirst => self.order_sensitivity(mover).0,
-                BindOrder::CannotBeLastFirst | BindOrder::LeastHinderingFirst => {
-                    self.cannot_be_bound_last(mover, planned, places)
+            .map(|pod_index| match bind_order {
+                BindOrder::OrderSensitive => self.order_sensitivity(pod_index).0,
+                BindOrder::CannotBeLast | BindOrder::LeastHindering => {
+                    self.cannot_be_bound_last(pod_index, planned, targets)
                 }
             })
             .collect();
-        if haste != BindOrder::OrderSensitiveFirst {
-            left.sort_by_cached_key(|mover| self.urgent_spreads_affected(*mover, &urgent, planned, places));
+        if bind_order != BindOrder::OrderSensitive {
+            unbound.sort_by_cached_key(|pod_index| self.urgent_spreads_affected(*pod_index, &urgent, planned, targets));
         }
         loop {
-            let allowed = |mover: &usize| {
-                planned[*mover].is_some_and(|place| self.binding_violation(*mover, place, &bound, places).is_none())
+            let allowed = |pod_index: &usize| {
+                planned[*pod_index]
+                    .is_some_and(|target| self.binding_violation(*pod_index, target, &bound, targets).is_none())
             };
-            let least_in_the_way = || {
-                let waits = self.waiting_spreads(&left, &bound, places);
-                let allowed = left.iter().enumerate().filter(|(_, mover)| allowed(mover));
-                let in_the_way = |mover: usize| (self.hindered_spreads(mover, planned, places, &waits), !urgent[mover]);
-                allowed.min_by_key(|(_, mover)| in_the_way(**mover)).map(|(at, _)| at)
+            let least_hindering = || {
+                let waiting = self.waiting_spreads(&unbound, &bound, targets);
+                let allowed = unbound.iter().enumerate().filter(|(_, pod_index)| allowed(pod_index));
+                let hindrance = |pod_index: usize| {
+                    (self.hindered_spreads(pod_index, planned, targets, &waiting), !urgent[pod_index])
+                };
+                allowed.min_by_key(|(_, pod_index)| hindrance(**pod_index)).map(|(at, _)| at)
             };
-            let next_urgent = || left.iter().position(|mover| urgent[*mover] && allowed(mover));
-            let next = match haste {
-                BindOrder::OrderSensitiveFirst | BindOrder::CannotBeLastFirst => {
-                    next_urgent().or_else(least_in_the_way)
-                }
-                BindOrder::LeastHinderingFirst => least_in_the_way(),
+            let next_urgent = || unbound.iter().position(|pod_index| urgent[*pod_index] && allowed(pod_index));
+            let next = match bind_order {
+                BindOrder::OrderSensitive | BindOrder::CannotBeLast => next_urgent().or_else(least_hindering),
+                BindOrder::LeastHindering => least_hindering(),
             };
             let Some(next) = next else { break };
-            let mover = left.remove(next);
-            bound[mover] = planned[mover];
+            let pod_index = unbound.remove(next);
+            bound[pod_index] = planned[pod_index];
         }
-        let why = |mover: usize| {
-            let place = planned[mover]?;
-            Some((mover, self.binding_violation(mover, place, &bound, places)?))
+        let violation_of = |pod_index: usize| {
+            let target = planned[pod_index]?;
+            Some((pod_index, self.binding_violation(pod_index, target, &bound, targets)?))
         };
-        left.into_iter().filter_map(why).collect()
+        unbound.into_iter().filter_map(violation_of).collect()
     }
 
-    /// Whether the mover could not be bound once all others are.
-    pub(super) fn cannot_be_bound_last(&self, mover: usize, planned: &PodTargets, places: &[PlacementTarget]) -> bool {
+    /// Returns true if the pod could not be bound after all others.
+    pub(super) fn cannot_be_bound_last(
+        &self,
+        pod_index: usize,
+        planned: &PodTargets,
+        targets: &[PlacementTarget],
+    ) -> bool {
         let others: PodTargets =
-            planned.iter().enumerate().map(|(other, place)| place.filter(|_| other != mover)).collect();
-        planned[mover].is_some_and(|place| self.binding_violation(mover, place, &others, places).is_some())
+            planned.iter().enumerate().map(|(other, target)| target.filter(|_| other != pod_index)).collect();
+        planned[pod_index].is_some_and(|target| self.binding_violation(pod_index, target, &others, targets).is_some())
     }
 
-    /// How many of those who come first have a spread that counts the mover where they want to be themselves.
+    /// Returns the number of spreads of urgent pods that count this pod in the domain of their own
+    /// target.
     fn urgent_spreads_affected(
         &self,
-        mover: usize,
+        pod_index: usize,
         urgent: &[bool],
         planned: &PodTargets,
-        places: &[PlacementTarget],
+        targets: &[PlacementTarget],
     ) -> usize {
-        let domain = |mover: usize, key: &str| planned[mover].and_then(|place| places[place].labels.get(key));
-        let is_spoilt = |rule: &&PodRule<'_>| match rule.owner {
+        let domain =
+            |pod_index: usize, key: &str| planned[pod_index].and_then(|target| targets[target].labels.get(key));
+        let is_affected = |rule: &&PodRule<'_>| match rule.owner {
             RuleOwner::PodToPlace(owner) => {
                 let is_spread = matches!(rule.kind, PodRuleKind::Spread(_));
-                let meets = domain(owner, rule.key) == domain(mover, rule.key);
-                is_spread && owner != mover && urgent[owner] && rule.selects_to_place[mover] && meets
+                let same_domain = domain(owner, rule.key) == domain(pod_index, rule.key);
+                is_spread && owner != pod_index && urgent[owner] && rule.selects_to_place[pod_index] && same_domain
             }
             RuleOwner::StayingPod(_) => false,
         };
-        self.rules.iter().filter(is_spoilt).count()
+        self.rules.iter().filter(is_affected).count()
     }
 
-    /// The spreads of movers that are left, each by its index with the domains that have to fill before the others may.
+    /// Returns the spreads of pods that are not bound yet: the index of each, with the domains that
+    /// must get a pod before its other domains may.
     fn waiting_spreads<'p>(
         &'p self,
-        left: &[usize],
+        unbound: &[usize],
         bound: &PodTargets,
-        places: &'p [PlacementTarget],
+        targets: &'p [PlacementTarget],
     ) -> Vec<(usize, BTreeSet<&'p str>)> {
         let rules = self.rules.iter().enumerate();
         let mut seen: Vec<(&str, &Vec<bool>)> = Vec::new();
-        let waits = rules.filter_map(|(index, rule)| {
+        let waiting = rules.filter_map(|(index, rule)| {
             let (PodRuleKind::Spread(spread), RuleOwner::PodToPlace(owner)) = (&rule.kind, rule.owner) else {
                 return None;
             };
-            // Pods that are alike wait for the same.
-            (left.contains(&owner) && !seen.contains(&(rule.key, &rule.selects_to_place))).then_some(())?;
+            // Equivalent pods wait for the same domains.
+            (unbound.contains(&owner) && !seen.contains(&(rule.key, &rule.selects_to_place))).then_some(())?;
             seen.push((rule.key, &rule.selects_to_place));
             let pod = self.pods_to_place[owner];
-            let mut counts = self.spread_counts(rule, spread, TaintPolicy::AllTaints, pod, bound, places);
+            let mut counts = self.spread_counts(rule, spread, TaintPolicy::HonourAll, pod, bound, targets);
             counts.retain(|domain, _| accepts_domain(pod, None, rule.key, domain));
-            let least = counts.values().min().copied()?;
-            Some((index, counts.into_iter().filter(|(_, count)| *count == least).map(|(domain, _)| domain).collect()))
+            let minimum = counts.values().min().copied()?;
+            Some((index, counts.into_iter().filter(|(_, count)| *count == minimum).map(|(domain, _)| domain).collect()))
         });
-        waits.collect()
+        waiting.collect()
     }
 
-    /// How many spreads would have to wait longer if the mover were bound, less those that would not.
+    /// Returns the number of spreads that would have to wait longer if the pod were bound, less the
+    /// number of spreads that it would help.
     fn hindered_spreads(
         &self,
-        mover: usize,
+        pod_index: usize,
         planned: &PodTargets,
-        places: &[PlacementTarget],
-        waits: &[(usize, BTreeSet<&str>)],
+        targets: &[PlacementTarget],
+        waiting: &[(usize, BTreeSet<&str>)],
     ) -> i64 {
-        let Some(place) = planned[mover].map(|place| &places[place]) else { return 0 };
-        let effect = |(index, emptiest): &(usize, BTreeSet<&str>)| {
+        let Some(target) = planned[pod_index].map(|target| &targets[target]) else { return 0 };
+        let effect = |(index, minimum_domains): &(usize, BTreeSet<&str>)| {
             let rule = &self.rules[*index];
-            match place.labels.get(rule.key).filter(|_| rule.selects_to_place[mover]) {
-                Some(domain) if emptiest.contains(domain.as_str()) => -1,
+            match target.labels.get(rule.key).filter(|_| rule.selects_to_place[pod_index]) {
+                Some(domain) if minimum_domains.contains(domain.as_str()) => -1,
                 Some(_) => 1,
                 None => 0,
             }
         };
-        waits.iter().map(effect).sum()
+        waiting.iter().map(effect).sum()
     }
 }

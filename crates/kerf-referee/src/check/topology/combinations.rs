@@ -1,4 +1,4 @@
-//! Every combination of what open claims may become: the rules between pods must hold in each.
+//! Checks the rules between pods for every combination of the launches that claims allow.
 
 use std::collections::BTreeMap;
 
@@ -16,62 +16,63 @@ use crate::plan::{Plan, PlanClaim};
 use crate::random::Random;
 use crate::storage::HOSTNAME;
 
-/// Up to so many combinations all are tried; beyond, the estimates' and a sample of a quarter of this number.
+/// Up to this number, all combinations are tried. Beyond it, the estimates and a random sample of a
+/// quarter of this number.
 pub const MAX_COMBINATIONS: usize = 256;
 
-pub(in crate::check) fn check(world: &ClusterManifests, catalogue: &Catalogue, plan: &Plan) -> Vec<Violation> {
-    let broken = find_in_combinations(
-        world,
+pub(in crate::check) fn check(cluster: &ClusterManifests, catalogue: &Catalogue, plan: &Plan) -> Vec<Violation> {
+    let violations = find_in_combinations(
+        cluster,
         catalogue,
         plan,
-        |ClaimCombination { topology, planned, places, describe_choices: open }| {
-            let stuck = topology.unbindable_pods(planned, places, MAX_RANDOM_ORDERS);
-            let told = stuck.into_iter().map(|(mover, broken)| Violation {
+        |ClaimCombination { topology, planned, targets, describe_choices }| {
+            let unbindable = topology.unbindable_pods(planned, targets, MAX_RANDOM_ORDERS);
+            let violations = unbindable.into_iter().map(|(pod_index, broken)| Violation {
                 rule: broken.rule,
-                pod: Some(pod_key(topology.pods_to_place[mover])),
-                node: planned[mover].map(|place| places[place].name.clone()),
-                detail: format!("{}{}", broken.detail, open()),
+                pod: Some(pod_key(topology.pods_to_place[pod_index])),
+                node: planned[pod_index].map(|target| targets[target].name.clone()),
+                detail: format!("{}{}", broken.detail, describe_choices()),
             });
-            Some(told.collect::<Vec<_>>()).filter(|all| !all.is_empty())
+            Some(violations.collect::<Vec<_>>()).filter(|all| !all.is_empty())
         },
     );
-    broken.unwrap_or_default()
+    violations.unwrap_or_default()
 }
 
-/// Whether a pod of the plan can be bound when all others are.
+/// Returns true if the pod can be bound after all others, in every combination.
 pub(in crate::check) fn can_be_bound_last(
-    world: &ClusterManifests,
+    cluster: &ClusterManifests,
     catalogue: &Catalogue,
     plan: &Plan,
     pod: &str,
 ) -> bool {
-    let refused =
-        find_in_combinations(world, catalogue, plan, |ClaimCombination { topology, planned, places, .. }| {
-            let mover = topology.pods_to_place.iter().position(|mover| pod_key(mover) == pod)?;
-            topology.cannot_be_bound_last(mover, planned, places).then_some(())
+    let violation =
+        find_in_combinations(cluster, catalogue, plan, |ClaimCombination { topology, planned, targets, .. }| {
+            let pod_index = topology.pods_to_place.iter().position(|candidate| pod_key(candidate) == pod)?;
+            topology.cannot_be_bound_last(pod_index, planned, targets).then_some(())
         });
-    refused.is_none()
+    violation.is_none()
 }
 
-/// What open claims have become.
+/// One combination of launches: a target for each claim.
 struct ClaimCombination<'o, 'w> {
     topology: &'o Topology<'w>,
     planned: &'o PodTargets,
-    places: &'o [PlacementTarget],
-    /// Says which choice was made where there was one.
+    targets: &'o [PlacementTarget],
+    /// Describes the choice for each claim that had several.
     describe_choices: &'o dyn Fn() -> String,
 }
 
-/// What is found first when one combination after the other is looked at.
+/// Returns the first result of `find` over the combinations, or `None` if it returns none.
 fn find_in_combinations<T>(
-    world: &ClusterManifests,
+    cluster: &ClusterManifests,
     catalogue: &Catalogue,
     plan: &Plan,
-    look: impl Fn(ClaimCombination<'_, '_>) -> Option<T>,
+    find: impl Fn(ClaimCombination<'_, '_>) -> Option<T>,
 ) -> Option<T> {
-    let universe = PoolDomains::of(world, catalogue);
-    let movers: Vec<&Pod> = world.pending_pods().iter().map(|pending| pending.pod).collect();
-    let topology = Topology::new(world, &universe, movers);
+    let pool_domains = PoolDomains::of(cluster, catalogue);
+    let pods_to_place: Vec<&Pod> = cluster.pending_pods().iter().map(|pending| pending.pod).collect();
+    let topology = Topology::new(cluster, &pool_domains, pods_to_place);
     let claims = &plan.provisioning.node_claims;
     let planned = planned_targets(&topology, plan);
     let first_new = topology.existing_targets.len();
@@ -79,83 +80,89 @@ fn find_in_combinations<T>(
         .iter()
         .enumerate()
         .map(|(index, claim)| {
-            let on = |mover: usize| planned[mover] == Some(first_new + index);
-            claim_variants(&topology, world, catalogue, index, claim, on)
+            let on = |pod_index: usize| planned[pod_index] == Some(first_new + index);
+            claim_variants(&topology, cluster, catalogue, index, claim, on)
         })
         .collect();
     combinations(&choices).iter().find_map(|combination| {
         let chosen = choices.iter().zip(combination).map(|(variants, choice)| variants[*choice].clone());
-        let places: Vec<PlacementTarget> = topology.existing_targets.iter().cloned().chain(chosen).collect();
-        let open = || describe_open_choices(&choices, combination, &topology);
-        look(ClaimCombination { topology: &topology, planned: &planned, places: &places, describe_choices: &open })
+        let targets: Vec<PlacementTarget> = topology.existing_targets.iter().cloned().chain(chosen).collect();
+        let describe_choices = || describe_open_choices(&choices, combination, &topology);
+        find(ClaimCombination {
+            topology: &topology,
+            planned: &planned,
+            targets: &targets,
+            describe_choices: &describe_choices,
+        })
     })
 }
 
-/// Where the plan puts each mover.
+/// Returns the target of each pod to place according to the plan.
 fn planned_targets(topology: &Topology<'_>, plan: &Plan) -> PodTargets {
-    let movers: BTreeMap<String, usize> =
+    let pod_indices: BTreeMap<String, usize> =
         topology.pods_to_place.iter().enumerate().map(|(index, pod)| (pod_key(pod), index)).collect();
     let mut planned = vec![None; topology.pods_to_place.len()];
     let first_new = topology.existing_targets.len();
     for placement in &plan.provisioning.existing_nodes {
-        let place = topology.existing_targets.iter().position(|place| place.name == placement.node);
-        for mover in placement.pods.iter().filter_map(|pod| movers.get(pod)) {
-            planned[*mover] = place;
+        let target = topology.existing_targets.iter().position(|target| target.name == placement.node);
+        for pod_index in placement.pods.iter().filter_map(|pod| pod_indices.get(pod)) {
+            planned[*pod_index] = target;
         }
     }
     for (index, claim) in plan.provisioning.node_claims.iter().enumerate() {
-        for mover in claim.pods.iter().filter_map(|pod| movers.get(pod)) {
-            planned[*mover] = Some(first_new + index);
+        for pod_index in claim.pods.iter().filter_map(|pod| pod_indices.get(pod)) {
+            planned[*pod_index] = Some(first_new + index);
         }
     }
     planned
 }
 
-/// What the claim may become, as far as rules between pods can tell; the estimate first.
+/// Returns the targets that the claim may become, one for each difference that rules between pods
+/// can detect; the estimate first.
 fn claim_variants(
     topology: &Topology<'_>,
-    world: &ClusterManifests,
+    cluster: &ClusterManifests,
     catalogue: &Catalogue,
     index: usize,
     claim: &PlanClaim,
     on: impl Fn(usize) -> bool + Copy,
 ) -> Vec<PlacementTarget> {
     let name = claim_name(index, claim);
-    let Some(pool) = world.pool(&claim.node_pool) else {
+    let Some(pool) = cluster.pool(&claim.node_pool) else {
         return vec![PlacementTarget::planned_node(name, BTreeMap::new(), Vec::new())];
     };
-    let place = |launch: Option<&PossibleLaunch<'_>>| {
+    let target = |launch: Option<&PossibleLaunch<'_>>| {
         let mut labels = launch.map_or_else(|| pool.labels.clone(), |launch| launch.labels.clone());
         labels.insert(HOSTNAME.to_owned(), name.clone());
         PlacementTarget::planned_node(name.clone(), labels, pool.taints.clone())
     };
     let keys = topology.topology_keys_for(on);
-    let mut all = possible_launches(pool, &claim.requirements, &claim.instance_types, catalogue);
-    let said = &claim.estimate;
-    all.sort_by_key(|launch| {
+    let mut launches = possible_launches(pool, &claim.requirements, &claim.instance_types, catalogue);
+    let estimate = &claim.estimate;
+    launches.sort_by_key(|launch| {
         let offering = launch.offering;
-        !(launch.instance_type.name == said.instance_type
-            && offering.zone() == said.zone
-            && offering.capacity_type() == said.capacity_type)
+        !(launch.instance_type.name == estimate.instance_type
+            && offering.zone() == estimate.zone
+            && offering.capacity_type() == estimate.capacity_type)
     });
     let mut seen = Vec::new();
     let mut variants = Vec::new();
-    for launch in &all {
-        let place = place(Some(launch));
-        let values: Vec<Option<String>> = keys.iter().map(|key| place.labels.get(*key).cloned()).collect();
-        let signature = (values, topology.spread_inclusions(&place, on));
+    for launch in &launches {
+        let target = target(Some(launch));
+        let values: Vec<Option<String>> = keys.iter().map(|key| target.labels.get(*key).cloned()).collect();
+        let signature = (values, topology.spread_inclusions(&target, on));
         if !seen.contains(&signature) {
             seen.push(signature);
-            variants.push(place);
+            variants.push(target);
         }
     }
-    if variants.is_empty() { vec![place(None)] } else { variants }
+    if variants.is_empty() { vec![target(None)] } else { variants }
 }
 
-/// The combinations to try: all, or the first and a sample.
+/// Returns the combinations to try: all, or the first and a sample.
 pub(crate) fn combinations(choices: &[Vec<PlacementTarget>]) -> Vec<Vec<usize>> {
-    let number = choices.iter().try_fold(1_usize, |product, variants| product.checked_mul(variants.len()));
-    if number.is_some_and(|number| number <= MAX_COMBINATIONS) {
+    let total = choices.iter().try_fold(1_usize, |product, variants| product.checked_mul(variants.len()));
+    if total.is_some_and(|total| total <= MAX_COMBINATIONS) {
         return cartesian_product(choices.iter().map(|variants| (0..variants.len()).collect()));
     }
     let mut random = Random::new(choices.len() as u64);
@@ -164,28 +171,28 @@ pub(crate) fn combinations(choices: &[Vec<PlacementTarget>]) -> Vec<Vec<usize>> 
     std::iter::once(vec![0; choices.len()]).chain(sample.collect::<Vec<_>>()).collect()
 }
 
-/// Every choice of one out of each list, the first list's slowest.
+/// Returns every choice of one item from each list; the first list varies slowest.
 pub(crate) fn cartesian_product<T: Clone>(lists: impl IntoIterator<Item = Vec<T>>) -> Vec<Vec<T>> {
     lists.into_iter().fold(vec![Vec::new()], |chosen, list| {
-        let longer = |choice: &Vec<T>, one: &T| choice.iter().cloned().chain([one.clone()]).collect();
-        chosen.iter().flat_map(|choice| list.iter().map(|one| longer(choice, one)).collect::<Vec<_>>()).collect()
+        let extend = |choice: &Vec<T>, item: &T| choice.iter().cloned().chain([item.clone()]).collect();
+        chosen.iter().flat_map(|choice| list.iter().map(|item| extend(choice, item)).collect::<Vec<_>>()).collect()
     })
 }
 
-/// Which choice among several was made where, for the reader of a violation.
+/// Describes the choices of claims that had several, for the text of a violation.
 fn describe_open_choices(choices: &[Vec<PlacementTarget>], combination: &[usize], topology: &Topology<'_>) -> String {
     let keys = topology.topology_keys_for(|_| true);
-    let open = choices.iter().zip(combination).filter(|(variants, _)| variants.len() > 1);
-    let told: Vec<String> = open
+    let undecided = choices.iter().zip(combination).filter(|(variants, _)| variants.len() > 1);
+    let descriptions: Vec<String> = undecided
         .map(|(variants, choice)| {
-            let place = &variants[*choice];
+            let target = &variants[*choice];
             let values: Vec<&str> = keys
                 .iter()
                 .filter(|key| **key != HOSTNAME)
-                .filter_map(|key| place.labels.get(*key).map(String::as_str))
+                .filter_map(|key| target.labels.get(*key).map(String::as_str))
                 .collect();
-            format!("{} in {}", place.name, values.join(" "))
+            format!("{} in {}", target.name, values.join(" "))
         })
         .collect();
-    if told.is_empty() { String::new() } else { format!(", when {}", told.join(", ")) }
+    if descriptions.is_empty() { String::new() } else { format!(", when {}", descriptions.join(", ")) }
 }

@@ -1,25 +1,27 @@
-//! Where pods can be. A node that is starting has taints that it will lose: they keep the pods that are there from being counted, but
-//! not those that are bound to it later.
+//! Nodes on which pods can be placed.
+//!
+//! A starting node has taints that it will lose. A spread that honours taints does not count the
+//! pods on such a node now, but it counts pods that are bound to it later.
 
 use k8s_openapi::api::core::v1::Taint;
 
 use crate::selectors::Labels;
 
-/// Where pods can be: a node that is there, or one that is planned.
+/// An existing or planned node.
 #[derive(Debug, Clone)]
 pub(crate) struct PlacementTarget {
     pub(crate) name: String,
     pub(crate) labels: Labels,
-    /// The taints by which it is told whether the pods that are there count.
+    /// Taints that decide whether a spread counts the pods that are on the node now.
     pub(crate) taints: Vec<Taint>,
-    /// The taints that it will have when pods are bound to it.
+    /// Taints that the node will have when pods are bound to it.
     pub(crate) lasting_taints: Vec<Taint>,
-    /// A node that is going away counts for its pods only, not as a place for more.
+    /// True for a node that is being deleted: its pods count, but it adds no domain for more pods.
     pub(crate) is_deleting: bool,
 }
 
 impl PlacementTarget {
-    /// A node that is planned: it has the taints that it will keep.
+    /// Creates the target of a planned node, which has only the taints that it will keep.
     pub(crate) fn planned_node(name: String, labels: Labels, taints: Vec<Taint>) -> Self {
         Self { name, labels, lasting_taints: taints.clone(), taints, is_deleting: false }
     }

@@ -1,6 +1,8 @@
-//! Soft taints and spreads that mind taints. To Karpenter a soft taint is as hard as any other until a pod has given up all its other wishes
-//! (spec 02 §6.4, step 6); so a pod on a node with a soft taint that it does not tolerate has accepted such taints, and from then on its
-//! spread counts the nodes that have them.
+//! Spread constraints that honour taints, and `PreferNoSchedule` taints.
+//!
+//! Karpenter treats `PreferNoSchedule` like other taints until a pod has given up all its other
+//! preferences (spec 02 §6.4, step 6). So a pod on a node with such a taint that it does not
+//! tolerate has accepted these taints, and its spread then counts nodes that have them.
 
 use std::collections::BTreeSet;
 
@@ -11,54 +13,55 @@ use crate::check::PoolDomains;
 use crate::check::pool_domains::TaintPolicy;
 use crate::taints::{prevents_scheduling, tolerates};
 
-/// A pod's spread, and the domains that pools could offer to the pod.
+/// A spread constraint of a pod, with the domains that pools could offer to the pod.
 #[derive(Debug)]
 pub(super) struct SpreadRule<'w> {
     pub(super) constraint: &'w TopologySpreadConstraint,
     domains_with_all_taints: BTreeSet<String>,
-    /// Once the pod has accepted soft taints.
+    /// Domains that count once the pod has accepted `PreferNoSchedule` taints.
     domains_with_scheduling_taints: BTreeSet<String>,
 }
 
 impl<'w> SpreadRule<'w> {
-    pub(super) fn new(universe: &PoolDomains, constraint: &'w TopologySpreadConstraint, pod: &Pod) -> Self {
-        let (first, end) = if honours_taints(constraint) {
-            (TaintPolicy::AllTaints, TaintPolicy::SchedulingTaints)
+    pub(super) fn new(pool_domains: &PoolDomains, constraint: &'w TopologySpreadConstraint, pod: &Pod) -> Self {
+        let (initial, relaxed) = if honours_taints(constraint) {
+            (TaintPolicy::HonourAll, TaintPolicy::HonourScheduling)
         } else {
-            (TaintPolicy::IgnoreTaints, TaintPolicy::IgnoreTaints)
+            (TaintPolicy::Ignore, TaintPolicy::Ignore)
         };
-        let domains = |heed| universe.domains(&constraint.topology_key, pod, heed);
-        Self { constraint, domains_with_all_taints: domains(first), domains_with_scheduling_taints: domains(end) }
+        let domains = |taint_policy| pool_domains.domains(&constraint.topology_key, pod, taint_policy);
+        Self { constraint, domains_with_all_taints: domains(initial), domains_with_scheduling_taints: domains(relaxed) }
     }
 
-    /// The domains that could be offered to the pod.
-    pub(super) fn offered_domains(&self, heed: TaintPolicy) -> &BTreeSet<String> {
-        match heed {
-            TaintPolicy::IgnoreTaints | TaintPolicy::AllTaints => &self.domains_with_all_taints,
-            TaintPolicy::SchedulingTaints => &self.domains_with_scheduling_taints,
+    /// Returns the domains that pools could offer to the pod under a policy.
+    pub(super) fn offered_domains(&self, taint_policy: TaintPolicy) -> &BTreeSet<String> {
+        match taint_policy {
+            TaintPolicy::Ignore | TaintPolicy::HonourAll => &self.domains_with_all_taints,
+            TaintPolicy::HonourScheduling => &self.domains_with_scheduling_taints,
         }
     }
 
-    /// What the pod minds if it goes to this place.
-    pub(super) fn taint_policy_at(&self, pod: &Pod, place: &PlacementTarget) -> TaintPolicy {
+    /// Returns the policy that applies if the pod is bound to this target.
+    pub(super) fn taint_policy_at(&self, pod: &Pod, target: &PlacementTarget) -> TaintPolicy {
         let has_accepted =
-            place.lasting_taints.iter().any(|taint| !prevents_scheduling(taint) && !tolerates(pod, taint));
+            target.lasting_taints.iter().any(|taint| !prevents_scheduling(taint) && !tolerates(pod, taint));
         if !honours_taints(self.constraint) {
-            TaintPolicy::IgnoreTaints
+            TaintPolicy::Ignore
         } else if has_accepted {
-            TaintPolicy::SchedulingTaints
+            TaintPolicy::HonourScheduling
         } else {
-            TaintPolicy::AllTaints
+            TaintPolicy::HonourAll
         }
     }
 }
 
 impl TaintPolicy {
-    /// Whether such a taint matters.
+    /// Returns true if the policy checks this taint. The result for `Ignore` has no effect,
+    /// because such constraints do not honour taints.
     pub(super) fn honours(self, taint: &Taint) -> bool {
         match self {
-            Self::IgnoreTaints | Self::AllTaints => true,
-            Self::SchedulingTaints => prevents_scheduling(taint),
+            Self::Ignore | Self::HonourAll => true,
+            Self::HonourScheduling => prevents_scheduling(taint),
         }
     }
 }

@@ -1,5 +1,7 @@
-//! Sets of fields. A set is a trie of path elements; its JSON form is what stands in `fieldsV1`: `f:` a field, `k:` an item of a list by
-//! its keys, `v:` an item by its value, `i:` an item by its place, and `.` where the path so far is itself in the set.
+//! Sets of fields. A set is a trie of path elements. Its JSON form is `fieldsV1`: `f:` a field,
+//! `k:` an item of a list by its keys, `v:` an item by its value, `i:` an item by its index, and
+//! `.` if the path itself is in the set.
+//!
 //! Invariant: every leaf of the trie is a member, so that an empty trie is an empty set.
 
 use std::cmp::Ordering;
@@ -9,13 +11,13 @@ use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::{Map, Value};
 use smol_str::{SmolStr, SmolStrBuilder};
 
-/// A set of fields below one point, in order of the elements.
+/// The fields below one path, sorted by element.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct FieldSet(Vec<(SmolStr, FieldSetNode)>);
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct FieldSetNode {
-    /// Whether the path to here is in the set.
+    /// True if the path to this node is in the set.
     pub(super) is_member: bool,
     pub(super) children: FieldSet,
 }
@@ -26,14 +28,14 @@ impl FieldSetNode {
     }
 }
 
-/// Reads the JSON form. Anything that does not belong there is left out.
+/// Parses the JSON form. Invalid parts are ignored.
 impl<'de> Deserialize<'de> for FieldSet {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        ParsedFieldSet::deserialize(deserializer).map(|below| below.set)
+        ParsedFieldSet::deserialize(deserializer).map(|parsed| parsed.set)
     }
 }
 
-/// What stands below an element, and whether the element itself was named.
+/// The fields below an element, and whether the element itself is a member.
 #[derive(Default)]
 struct ParsedFieldSet {
     set: FieldSet,
@@ -51,18 +53,18 @@ impl<'de> Deserialize<'de> for ParsedFieldSet {
             }
 
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<ParsedFieldSet, A::Error> {
-                let mut below = ParsedFieldSet::default();
+                let mut parsed = ParsedFieldSet::default();
                 while let Some(element) = map.next_key::<SmolStr>()? {
                     let inner: ParsedFieldSet = map.next_value()?;
                     if element == "." {
-                        below.is_member = true;
+                        parsed.is_member = true;
                     } else {
-                        let member = inner.is_member || inner.set.is_empty();
-                        below.set.0.push((element, FieldSetNode { is_member: member, children: inner.set }));
+                        let is_member = inner.is_member || inner.set.is_empty();
+                        parsed.set.0.push((element, FieldSetNode { is_member, children: inner.set }));
                     }
                 }
-                below.set.sort();
-                Ok(below)
+                parsed.set.sort();
+                Ok(parsed)
             }
 
             fn visit_unit<E>(self) -> Result<ParsedFieldSet, E> {
@@ -101,22 +103,22 @@ impl<'de> Deserialize<'de> for ParsedFieldSet {
 impl FieldSet {
     /// Writes the JSON form.
     pub(super) fn write_to(&self, text: &mut Vec<u8>) {
-        self.write_below(text, false);
+        self.write_children(text, false);
     }
 
-    fn write_below(&self, text: &mut Vec<u8>, itself: bool) {
+    fn write_children(&self, text: &mut Vec<u8>, is_member: bool) {
         text.push(b'{');
-        if itself && !self.0.is_empty() {
+        if is_member && !self.0.is_empty() {
             text.extend_from_slice(b"\".\":{},");
         }
-        for (place, (element, node)) in self.0.iter().enumerate() {
-            if place > 0 {
+        for (index, (element, node)) in self.0.iter().enumerate() {
+            if index > 0 {
                 text.push(b',');
             }
-            // Writing a text to memory cannot fail.
+            // Writing to memory cannot fail.
             let _ = serde_json::to_writer(&mut *text, element.as_str());
             text.push(b':');
-            node.children.write_below(text, node.is_member);
+            node.children.write_children(text, node.is_member);
         }
         text.push(b'}');
     }
@@ -125,14 +127,15 @@ impl FieldSet {
         self.0.is_empty()
     }
 
-    /// Adds an element behind all others. Whoever adds out of order brings the set into order afterwards; each element comes once.
+    /// Appends an element. Callers that do not append in order must call [`FieldSet::sort`]
+    /// afterwards. Each element may be appended once.
     pub(super) fn push(&mut self, element: SmolStr, node: FieldSetNode) {
         if !node.is_empty() {
             self.0.push((element, node));
         }
     }
 
-    /// Brings elements into order; of one that was given twice the last counts.
+    /// Sorts the elements. The last one of several equal elements is kept.
     pub(super) fn sort(&mut self) {
         if self.0.windows(2).all(|pair| pair[0].0 < pair[1].0) {
             return;
@@ -142,13 +145,13 @@ impl FieldSet {
         self.0.dedup_by(|(later, _), (earlier, _)| later == earlier);
     }
 
-    fn place(&self, element: &str) -> Result<usize, usize> {
+    fn search(&self, element: &str) -> Result<usize, usize> {
         self.0.binary_search_by(|(own, _)| own.as_str().cmp(element))
     }
 
-    /// The node of one element, if the set has anything there.
+    /// Returns the node of an element, or `None` if nothing in the set begins with it.
     pub(super) fn get(&self, element: &str) -> Option<&FieldSetNode> {
-        self.place(element).ok().map(|place| &self.0[place].1)
+        self.search(element).ok().map(|index| &self.0[index].1)
     }
 
     pub(super) fn nodes(&self) -> impl Iterator<Item = (&SmolStr, &FieldSetNode)> {
@@ -156,73 +159,71 @@ impl FieldSet {
     }
 
     pub(super) fn union(self, other: &Self) -> Self {
-        let mut joined = Vec::with_capacity(self.0.len().max(other.0.len()));
+        let mut union = Vec::with_capacity(self.0.len().max(other.0.len()));
         let (mut ours, mut theirs) = (self.0.into_iter().peekable(), other.0.iter().peekable());
         loop {
-            let first = match (ours.peek(), theirs.peek()) {
-                (None, None) => return Self(joined),
+            let order = match (ours.peek(), theirs.peek()) {
+                (None, None) => return Self(union),
                 (Some(_), None) => Ordering::Less,
                 (None, Some(_)) => Ordering::Greater,
-                (Some((own, _)), Some((other, _))) => own.cmp(other),
+                (Some((our_element, _)), Some((other, _))) => our_element.cmp(other),
             };
-            match first {
-                Ordering::Less => joined.extend(ours.next()),
-                Ordering::Greater => joined.extend(theirs.next().cloned()),
+            match order {
+                Ordering::Less => union.extend(ours.next()),
+                Ordering::Greater => union.extend(theirs.next().cloned()),
                 Ordering::Equal => {
                     if let (Some((element, node)), Some((_, other))) = (ours.next(), theirs.next()) {
-                        let below = node.children.union(&other.children);
-                        joined.push((
-                            element,
-                            FieldSetNode { is_member: node.is_member || other.is_member, children: below },
-                        ));
+                        let children = node.children.union(&other.children);
+                        union.push((element, FieldSetNode { is_member: node.is_member || other.is_member, children }));
                     }
                 }
             }
         }
     }
 
-    /// Takes out what is in `other`, path by path. Says whether anything was.
+    /// Removes the paths of `other`. Returns true if the set changed.
     pub(super) fn subtract(&mut self, other: &Self) -> bool {
         let mut changed = false;
         for (element, theirs) in &other.0 {
-            let Ok(place) = self.place(element) else { continue };
-            let node = &mut self.0[place].1;
+            let Ok(index) = self.search(element) else { continue };
+            let node = &mut self.0[index].1;
             changed |= node.children.subtract(&theirs.children);
             if theirs.is_member && node.is_member {
                 (node.is_member, changed) = (false, true);
             }
             if node.is_empty() {
-                self.0.remove(place);
+                self.0.remove(index);
             }
         }
         changed
     }
 
-    /// What is in this set and not in `other`, path by path.
+    /// Returns the paths of this set that are not in `other`.
     pub(super) fn difference(&self, other: &Self) -> Self {
-        let mut left = self.clone();
-        left.subtract(other);
-        left
+        let mut difference = self.clone();
+        difference.subtract(other);
+        difference
     }
 
-    /// What is in both sets.
+    /// Returns the paths that are in both sets.
     pub(super) fn intersection(&self, other: &Self) -> Self {
-        let both = self.0.iter().filter_map(|(element, node)| {
+        let common = self.0.iter().filter_map(|(element, node)| {
             let theirs = other.get(element)?;
-            let (member, below) = (node.is_member && theirs.is_member, node.children.intersection(&theirs.children));
-            Some((element.clone(), FieldSetNode { is_member: member, children: below }))
+            let (is_member, children) =
+                (node.is_member && theirs.is_member, node.children.intersection(&theirs.children));
+            Some((element.clone(), FieldSetNode { is_member, children }))
         });
-        Self::from_nodes(both)
+        Self::from_nodes(common)
     }
 
-    /// Takes away a field of the first level and everything below it.
+    /// Removes a first-level element and everything below it.
     pub(super) fn remove_subtree(&mut self, element: &str) {
-        if let Ok(place) = self.place(element) {
-            self.0.remove(place);
+        if let Ok(index) = self.search(element) {
+            self.0.remove(index);
         }
     }
 
-    /// Takes single paths out, leaving what is below them.
+    /// Removes single paths and keeps the paths below them.
     pub(super) fn remove_paths(&mut self, paths: &[&[&str]]) {
         for path in paths {
             self.remove_path(path);
@@ -231,19 +232,19 @@ impl FieldSet {
 
     fn remove_path(&mut self, path: &[&str]) {
         let Some((first, rest)) = path.split_first() else { return };
-        let Ok(place) = self.place(first) else { return };
-        let node = &mut self.0[place].1;
+        let Ok(index) = self.search(first) else { return };
+        let node = &mut self.0[index].1;
         if rest.is_empty() {
             node.is_member = false;
         } else {
             node.children.remove_path(rest);
         }
         if node.is_empty() {
-            self.0.remove(place);
+            self.0.remove(index);
         }
     }
 
-    /// The paths that nothing in the set lies below, in order.
+    /// Returns the paths that have no other path below them, in order.
     pub(super) fn leaves(&self) -> Vec<Vec<SmolStr>> {
         let mut leaves = Vec::new();
         self.collect_leaves(&mut Vec::new(), &mut leaves);
@@ -262,7 +263,7 @@ impl FieldSet {
         }
     }
 
-    /// The set with nodes of one's own making; empty ones are left out.
+    /// Builds a set from nodes. Empty nodes are left out.
     pub(super) fn from_nodes(nodes: impl Iterator<Item = (SmolStr, FieldSetNode)>) -> Self {
         let mut set = Self(nodes.filter(|(_, node)| !node.is_empty()).collect());
         set.sort();
@@ -270,7 +271,7 @@ impl FieldSet {
     }
 }
 
-/// The element for a field or a key of a map.
+/// Returns the element of a field or of a key of a map.
 pub(super) fn field(name: &str) -> SmolStr {
     let mut element = SmolStrBuilder::new();
     element.push_str("f:");
@@ -278,7 +279,7 @@ pub(super) fn field(name: &str) -> SmolStr {
     element.finish()
 }
 
-/// A path as messages show it: `.spec.containers[name="web"].image`.
+/// Formats a path for messages: `.spec.containers[name="web"].image`.
 pub(super) fn display_path(path: &[SmolStr]) -> String {
     let mut text = String::new();
     for element in path {
@@ -289,11 +290,11 @@ pub(super) fn display_path(path: &[SmolStr]) -> String {
             }
             Some(("k", keys)) => {
                 let keys: Map<String, Value> = serde_json::from_str(keys).unwrap_or_default();
-                let shown: Vec<String> = keys.iter().map(|(key, value)| format!("{key}={value}")).collect();
-                text.extend(["[", &shown.join(","), "]"]);
+                let pairs: Vec<String> = keys.iter().map(|(key, value)| format!("{key}={value}")).collect();
+                text.extend(["[", &pairs.join(","), "]"]);
             }
             Some(("v", value)) => text.extend(["[=", value, "]"]),
-            Some(("i", place)) => text.extend(["[", place, "]"]),
+            Some(("i", index)) => text.extend(["[", index, "]"]),
             _ => text.push_str(element),
         }
     }
@@ -319,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn the_json_form_goes_there_and_back() {
+    fn writing_and_parsing_the_json_form_round_trips() {
         let form =
             json!({"f:spec": {"f:containers": {"k:{\"name\":\"c\"}": {".": {}, "f:image": {}}}, "f:replicas": {}}});
         let mut text = Vec::new();
@@ -330,26 +331,26 @@ mod tests {
     }
 
     #[test]
-    fn what_clients_say_of_sets_is_read_as_far_as_it_is_one() {
-        let odd = r#"{"f:z": {}, "f:a": {"f:b": {}, ".": 1}, "f:m": {}, "f:c": [1], "f:d": "x", "f:e": null, "f:m": {"f:n": {}}}"#;
-        let read: FieldSet = serde_json::from_str(odd).unwrap();
-        let wanted =
+    fn invalid_parts_of_a_field_set_are_ignored() {
+        let text = r#"{"f:z": {}, "f:a": {"f:b": {}, ".": 1}, "f:m": {}, "f:c": [1], "f:d": "x", "f:e": null, "f:m": {"f:n": {}}}"#;
+        let parsed: FieldSet = serde_json::from_str(text).unwrap();
+        let expected =
             json!({"f:a": {".": {}, "f:b": {}}, "f:c": {}, "f:d": {}, "f:e": {}, "f:m": {"f:n": {}}, "f:z": {}});
-        assert_eq!(json(&read), wanted);
-        assert!(read.get("f:m").is_some_and(|node| !node.is_member));
+        assert_eq!(json(&parsed), expected);
+        assert!(parsed.get("f:m").is_some_and(|node| !node.is_member));
         assert!(set(json!(3)).is_empty());
     }
 
     #[test]
-    fn the_algebra_of_sets() {
+    fn difference_intersection_and_union_of_sets() {
         let one = set(json!({"f:a": {".": {}, "f:b": {}}, "f:c": {}}));
         let two = set(json!({"f:a": {}, "f:d": {}}));
         assert_eq!(json(&one.difference(&two)), json!({"f:a": {"f:b": {}}, "f:c": {}}));
         assert_eq!(json(&one.intersection(&two)), json!({"f:a": {}}));
         assert_eq!(json(&one.clone().union(&two)), json!({"f:a": {".": {}, "f:b": {}}, "f:c": {}, "f:d": {}}));
         assert!(one.difference(&one).is_empty());
-        let mut left = one.clone();
-        assert!(left.subtract(&two) && !left.subtract(&two));
-        assert!(!left.subtract(&set(json!({"f:c": {"f:x": {}}, "f:z": {}}))), "what is not there cannot be taken out");
+        let mut remaining = one.clone();
+        assert!(remaining.subtract(&two) && !remaining.subtract(&two));
+        assert!(!remaining.subtract(&set(json!({"f:c": {"f:x": {}}, "f:z": {}}))), "a missing path cannot be removed");
     }
 }

@@ -1,4 +1,5 @@
-//! The entries of `metadata.managedFields`: who set which fields, how, when, and through which door.
+//! The entries of `metadata.managedFields`: the fields of each manager, its operation and
+//! subresource, and the time.
 
 use jiff::Timestamp;
 use serde::Deserialize as _;
@@ -8,12 +9,13 @@ use smol_str::SmolStr;
 use super::field_set::FieldSet;
 use crate::api::object;
 
-/// How many writers that are not appliers an object remembers; older ones are lumped together.
+/// The number of managers with operation `Update` that an object records. Older ones are merged
+/// into one entry.
 const MAX_UPDATE_MANAGERS: usize = 10;
-/// The name under which they are lumped together.
+/// The manager of the merged entry.
 const ANCIENT_CHANGES_MANAGER: &str = "ancient-changes";
 
-/// Fields that belong to nobody.
+/// Fields that no manager owns.
 const UNOWNED_FIELDS: &[&[&str]] = &[
     &["f:apiVersion"],
     &["f:kind"],
@@ -28,24 +30,25 @@ const UNOWNED_FIELDS: &[&[&str]] = &[
     &["f:metadata", "f:resourceVersion"],
 ];
 
-/// Who writes, and through which door.
+/// The writer of an object as `managedFields` records it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FieldManager<'a> {
-    /// The field manager.
+    /// The name of the field manager.
     pub(crate) manager: &'a str,
-    /// The version in which the object is written.
+    /// The API version in which the object is written.
     pub(crate) api_version: &'a str,
-    /// The subresource, or nothing.
+    /// The subresource, or an empty string.
     pub(crate) subresource: &'a str,
     pub(crate) now: Timestamp,
-    /// Whether the status can only be written through its subresource: then other doors own nothing of it.
+    /// True if `status` can only be written through its subresource. Other writes then own nothing
+    /// of it.
     pub(crate) status_is_subresource: bool,
-    /// Fields of structs that exist even when nobody has set them.
+    /// Fields of Go structs that exist even if no client has set them.
     pub(crate) implicit_fields: &'a [&'a str],
 }
 
 impl FieldManager<'_> {
-    /// Takes out of `set` what cannot be owned through this door.
+    /// Removes the fields that a write through this subresource cannot own.
     pub(super) fn only_ownable(&self, mut set: FieldSet) -> FieldSet {
         if self.subresource == "status" {
             set.remove_subtree("f:spec");
@@ -62,7 +65,7 @@ pub(super) enum Operation {
     Update,
 }
 
-/// One entry.
+/// One entry of `metadata.managedFields`.
 #[derive(Clone, Debug, PartialEq, serde::Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct ManagedFieldsEntry {
@@ -79,13 +82,13 @@ pub(super) struct ManagedFieldsEntry {
     pub(super) fields: FieldSet,
 }
 
-/// A text; none is an empty one.
+/// Decodes a string. Null is an empty string.
 fn text<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<SmolStr, D::Error> {
     Option::<SmolStr>::deserialize(deserializer).map(Option::unwrap_or_default)
 }
 
-/// All entries of an object, apart from it: who writes an object has the entries at hand and not as a part of the tree, where they would
-/// be as much again.
+/// All entries of one object. Writers keep the entries separate from the object's tree, because
+/// they are about as large as the rest of it.
 #[derive(Clone, Debug, Default, PartialEq, serde::Deserialize)]
 #[serde(transparent)]
 pub(crate) struct ManagedFields {
@@ -93,7 +96,7 @@ pub(crate) struct ManagedFields {
 }
 
 impl ManagedFields {
-    /// Takes the entries out of an object. What is none is left out.
+    /// Removes the entries from an object and returns them. Invalid entries are dropped.
     pub(crate) fn take(object: &mut Value) -> Self {
         let Some(Value::Array(entries)) = object::remove(object, &["metadata", "managedFields"]) else {
             return Self::default();
@@ -101,12 +104,12 @@ impl ManagedFields {
         Self { entries: entries.into_iter().filter_map(|entry| serde_json::from_value(entry).ok()).collect() }
     }
 
-    /// Puts the entries back into the object that they are about.
+    /// Inserts the entries into their object.
     pub(crate) fn put(&self, object: &mut Value) {
         if !self.is_empty() {
             let mut text = Vec::new();
             self.write_to(&mut text);
-            // What was just written can be read.
+            // JSON that was just written can be parsed.
             object::set_meta(object, "managedFields", serde_json::from_slice::<Value>(&text).unwrap_or_default());
         }
     }
@@ -115,11 +118,11 @@ impl ManagedFields {
         self.entries.is_empty()
     }
 
-    /// Writes the JSON form, in the order in which a tree is written.
+    /// Writes the JSON form, with keys in the order in which `serde_json` writes a tree.
     pub(crate) fn write_to(&self, text: &mut Vec<u8>) {
         text.push(b'[');
-        for (place, entry) in self.entries.iter().enumerate() {
-            if place > 0 {
+        for (index, entry) in self.entries.iter().enumerate() {
+            if index > 0 {
                 text.push(b',');
             }
             entry.write_to(text);
@@ -131,14 +134,14 @@ impl ManagedFields {
         self.entries
     }
 
-    /// Of entries that were changed: what belongs to nobody is taken out, empty ones are dropped, too many updaters are lumped together, and
-    /// the order is appliers first, then by time.
-    pub(super) fn of(mut entries: Vec<ManagedFieldsEntry>) -> Self {
+    /// Normalizes changed entries: removes unowned fields and empty entries, merges the oldest
+    /// updaters if there are too many, and sorts by operation (Apply first), then time.
+    pub(super) fn normalized(mut entries: Vec<ManagedFieldsEntry>) -> Self {
         for entry in &mut entries {
             entry.fields.remove_paths(UNOWNED_FIELDS);
         }
         entries.retain(|entry| !entry.fields.is_empty());
-        cap(&mut entries);
+        merge_oldest_updaters(&mut entries);
         entries.sort_by(|one, two| {
             (one.operation, &one.time, &one.manager, &one.api_version, &one.subresource).cmp(&(
                 two.operation,
@@ -153,7 +156,8 @@ impl ManagedFields {
 }
 
 impl ManagedFieldsEntry {
-    /// Whether this is where `writer` keeps what it owns. An applier is the same in every version.
+    /// Returns true if this entry holds the fields of `writer`. An applier has one entry for all
+    /// API versions.
     pub(super) fn belongs_to(&self, writer: &FieldManager<'_>, operation: Operation) -> bool {
         self.manager == writer.manager
             && self.operation == operation
@@ -161,7 +165,7 @@ impl ManagedFieldsEntry {
             && (operation == Operation::Apply || self.api_version == writer.api_version)
     }
 
-    pub(super) fn of(writer: &FieldManager<'_>, operation: Operation, fields: FieldSet) -> Self {
+    pub(super) fn new(writer: &FieldManager<'_>, operation: Operation, fields: FieldSet) -> Self {
         Self {
             manager: writer.manager.into(),
             operation,
@@ -172,7 +176,7 @@ impl ManagedFieldsEntry {
         }
     }
 
-    /// The owner as conflict messages name it.
+    /// Returns the owner as conflict messages name it.
     pub(super) fn describe(&self) -> String {
         let mut text = format!("{:?}", self.manager);
         if !self.subresource.is_empty() {
@@ -191,7 +195,7 @@ impl ManagedFieldsEntry {
         };
         let field = |text: &mut Vec<u8>, name: &str, value: &str| {
             text.extend_from_slice(name.as_bytes());
-            // Writing a text to memory cannot fail.
+            // Writing to memory cannot fail.
             let _ = serde_json::to_writer(text, value);
         };
         field(text, "{\"apiVersion\":", &self.api_version);
@@ -207,18 +211,18 @@ impl ManagedFieldsEntry {
     }
 }
 
-fn cap(entries: &mut Vec<ManagedFieldsEntry>) {
+fn merge_oldest_updaters(entries: &mut Vec<ManagedFieldsEntry>) {
     let mut updaters = entries.iter().filter(|entry| entry.operation == Operation::Update).count();
     while updaters > MAX_UPDATE_MANAGERS {
-        // The two oldest of one version become one.
+        // Merge the two oldest entries that have one API version.
         let mut oldest: Vec<usize> =
-            (0..entries.len()).filter(|place| entries[*place].operation == Operation::Update).collect();
+            (0..entries.len()).filter(|index| entries[*index].operation == Operation::Update).collect();
         oldest.sort_by(|one, two| {
             (&entries[*one].time, &entries[*one].manager).cmp(&(&entries[*two].time, &entries[*two].manager))
         });
         let pair = oldest.iter().enumerate().find_map(|(rank, one)| {
-            let same = |two: &&usize| entries[**two].api_version == entries[*one].api_version;
-            oldest[rank + 1..].iter().find(same).map(|two| (*one, *two))
+            let has_same_version = |two: &&usize| entries[**two].api_version == entries[*one].api_version;
+            oldest[rank + 1..].iter().find(has_same_version).map(|two| (*one, *two))
         });
         let Some((one, two)) = pair else { return };
         let merged = entries[two].fields.clone().union(&entries[one].fields);
@@ -233,7 +237,7 @@ fn cap(entries: &mut Vec<ManagedFieldsEntry>) {
     }
 }
 
-/// What clients may say about managed fields in a write: an empty entry resets them all.
+/// Returns true if the written object resets `managedFields`, by an empty list or one empty entry.
 pub(super) fn is_reset(object: &Value) -> bool {
     match object::at(object, &["metadata", "managedFields"]) {
         Some(Value::Array(entries)) => entries.is_empty() || (entries.len() == 1 && entries[0] == json!({})),

@@ -1,5 +1,6 @@
-//! Server-side apply: the applier says all that it wants; what it wants is laid over the live object, what it wanted before and
-//! wants no longer goes (unless somebody else owns it), and where it wants something else than an owner, it is told so.
+//! Server-side apply. The applier states all fields that it wants, and they are merged into the
+//! live object. Fields that it applied before and no longer applies are removed unless another
+//! manager owns them. A different value in a field of another manager is a conflict.
 
 use serde_json::{Map, Value};
 
@@ -10,46 +11,47 @@ use crate::api::object;
 use crate::api::schema::Schema;
 use crate::api::status::{Cause, StatusError};
 
-/// Applies `wanted` to `live` (nothing, for an object that does not exist yet). Defaults are for the caller to fill in afterwards: they
-/// belong to nobody. Returns the object as it should be, with its managed fields.
+/// Merges the configuration `applied` into `live` (`None` if the object does not exist). Returns
+/// the new object with its managed fields. The caller sets defaults afterwards, because no manager
+/// owns defaults.
 pub(crate) fn apply(
     schema: &Schema,
     live: Option<&Value>,
-    wanted: &Value,
+    applied: &Value,
     writer: &FieldManager<'_>,
     force: bool,
 ) -> Result<Value, StatusError> {
     let at = schema.root();
-    if object::at(wanted, &["metadata", "managedFields"]).is_some() {
+    if object::at(applied, &["metadata", "managedFields"]).is_some() {
         return Err(StatusError::bad_request("metadata.managedFields must be nil"));
     }
-    let mut bare = live.cloned().unwrap_or_else(|| identity(wanted));
-    let mut entries = ManagedFields::take(&mut bare).into_entries();
+    let mut live_object = live.cloned().unwrap_or_else(|| identity(applied));
+    let mut entries = ManagedFields::take(&mut live_object).into_entries();
     let applied_at =
         entries.iter().find(|entry| entry.belongs_to(writer, Operation::Apply)).map(|entry| entry.time.clone());
 
-    let set = typed::fields(at, wanted).map_err(|problem| {
-        let (namespace, name) = (object::namespace(wanted), object::name(wanted));
-        let (version, kind) = (object::text(wanted, &["apiVersion"]), object::text(wanted, &["kind"]));
+    let set = typed::fields(at, applied).map_err(|problem| {
+        let (namespace, name) = (object::namespace(applied), object::name(applied));
+        let (version, kind) = (object::text(applied, &["apiVersion"]), object::text(applied, &["kind"]));
         StatusError::server_error(&format!(
             "failed to create typed patch object ({namespace}/{name}; {version}, Kind={kind}): {problem}"
         ))
     })?;
     let set = writer.only_ownable(set);
-    let mut merged = typed::merge(at, &bare, wanted);
+    let mut merged = typed::merge(at, &live_object, applied);
 
-    let place = entries.iter().position(|entry| entry.belongs_to(writer, Operation::Apply));
-    let before = place.map(|place| std::mem::take(&mut entries[place].fields));
-    let ours = ManagedFieldsEntry::of(writer, Operation::Apply, set);
-    match place {
-        Some(place) => entries[place] = ours,
-        None => entries.push(ours),
+    let index = entries.iter().position(|entry| entry.belongs_to(writer, Operation::Apply));
+    let old_fields = index.map(|index| std::mem::take(&mut entries[index].fields));
+    let new_entry = ManagedFieldsEntry::new(writer, Operation::Apply, set);
+    match index {
+        Some(index) => entries[index] = new_entry,
+        None => entries.push(new_entry),
     }
-    if let Some(before) = before.filter(|before| !before.is_empty()) {
-        merged = prune(schema, &merged, &before, &entries);
+    if let Some(old_fields) = old_fields.filter(|old_fields| !old_fields.is_empty()) {
+        merged = prune(schema, &merged, &old_fields, &entries);
     }
 
-    let mut comparison = typed::compare(at, &bare, &merged, writer.implicit_fields);
+    let mut comparison = typed::compare(at, &live_object, &merged, writer.implicit_fields);
     let is_same = comparison.is_same();
     let changed = writer.only_ownable(comparison.take_changed());
     let mut conflicts: Vec<(String, Vec<String>)> = Vec::new();
@@ -67,21 +69,21 @@ pub(crate) fn apply(
         return Err(apply_conflict_error(conflicts));
     }
     if live.is_some() && is_same {
-        // Applying the same again changes nothing, not even the time.
+        // Applying an unchanged configuration changes nothing, not even the time.
         let entry = entries.iter_mut().find(|entry| entry.belongs_to(writer, Operation::Apply));
         if let (Some(time), Some(entry)) = (applied_at, entry) {
             entry.time = time;
         }
     }
-    ManagedFields::of(entries).put(&mut merged);
+    ManagedFields::normalized(entries).put(&mut merged);
     Ok(merged)
 }
 
-/// What an object is before anything is in it: its type.
-fn identity(wanted: &Value) -> Value {
+/// Returns an object with only the type of `applied`.
+fn identity(applied: &Value) -> Value {
     let mut identity = Map::new();
     for key in ["apiVersion", "kind"] {
-        if let Some(value) = wanted.get(key) {
+        if let Some(value) = applied.get(key) {
             identity.insert(key.into(), value.clone());
         }
     }
@@ -89,21 +91,21 @@ fn identity(wanted: &Value) -> Value {
     identity.into()
 }
 
-/// Takes out of `merged` what the applier owned before and nobody owns now.
-fn prune(schema: &Schema, merged: &Value, before: &FieldSet, entries: &[ManagedFieldsEntry]) -> Value {
+/// Removes from `merged` the fields that the applier owned before and no manager owns now.
+fn prune(schema: &Schema, merged: &Value, old: &FieldSet, entries: &[ManagedFieldsEntry]) -> Value {
     let at = schema.root();
-    let named = |set: &FieldSet| typed::with_named_fields(at, set);
-    let fields = |value: &Value| named(&typed::fields(at, value).unwrap_or_default());
-    let remove = |gone: &FieldSet| typed::without(at, merged, gone).unwrap_or_else(|| Map::new().into());
+    let with_named_fields = |set: &FieldSet| typed::with_named_fields(at, set);
+    let fields = |value: &Value| with_named_fields(&typed::fields(at, value).unwrap_or_default());
+    let remove = |removed: &FieldSet| typed::without(at, merged, removed).unwrap_or_else(|| Map::new().into());
 
-    let last = named(before);
-    let pruned = remove(&last);
+    let old_fields = with_named_fields(old);
+    let pruned = remove(&old_fields);
     let owned = entries.iter().fold(FieldSet::default(), |owned, entry| owned.union(&entry.fields));
-    let everything = fields(merged);
-    // What others own comes back ...
-    let pruned = remove(&everything.difference(&fields(&pruned).union(&named(&owned))));
-    // ... and so does what went along without ever having been the applier's.
-    remove(&everything.difference(&fields(&pruned)).intersection(&last))
+    let all_fields = fields(merged);
+    // Restores fields that other managers own.
+    let pruned = remove(&all_fields.difference(&fields(&pruned).union(&with_named_fields(&owned))));
+    // Restores fields that were removed with a parent and that the applier never owned.
+    remove(&all_fields.difference(&fields(&pruned)).intersection(&old_fields))
 }
 
 fn apply_conflict_error(mut conflicts: Vec<(String, Vec<String>)>) -> StatusError {
@@ -114,14 +116,14 @@ fn apply_conflict_error(mut conflicts: Vec<(String, Vec<String>)>) -> StatusErro
             format!("Apply failed with 1 conflict: conflict with {owner}: {}", paths[0])
         }
         several => {
-            let told: Vec<String> = several
+            let parts: Vec<String> = several
                 .iter()
                 .map(|(owner, paths)| {
                     let paths: Vec<String> = paths.iter().map(|path| format!("\n- {path}")).collect();
                     format!("conflicts with {owner}:{}", paths.concat())
                 })
                 .collect();
-            format!("Apply failed with {count} conflicts: {}", told.join("\n"))
+            format!("Apply failed with {count} conflicts: {}", parts.join("\n"))
         }
     };
     let causes = conflicts.iter().flat_map(|(owner, paths)| {

@@ -1,4 +1,4 @@
-//! Ownership, told as small stories: each step is a write, and what counts is who owns what afterwards.
+//! Tests of ownership. Each test makes some writes and checks the owners of the fields afterwards.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop there")]
 
@@ -29,10 +29,10 @@ fn deployment(spec: Value) -> Value {
 }
 
 fn applied(live: Option<&Value>, spec: Value, manager: &str) -> Result<Value, String> {
-    apply(&schema(), live, &deployment(spec), &writer(manager), false).map_err(|refusal| refusal.message().to_string())
+    apply(&schema(), live, &deployment(spec), &writer(manager), false).map_err(|error| error.message().to_string())
 }
 
-/// `manager(operation): fields` for each owner.
+/// Formats each owner as `manager(operation): fields`.
 fn owners(object: &Value) -> Vec<String> {
     let entries = object["metadata"]["managedFields"].as_array().cloned().unwrap_or_default();
     let show = |entry: &Value| {
@@ -46,20 +46,20 @@ fn owners(object: &Value) -> Vec<String> {
     entries.iter().map(show).collect()
 }
 
-/// `new` as it is after an update of `live`, with its owners.
+/// Returns `new` after an update of `live`, with its owners.
 fn updated(live: Option<&Value>, mut new: Value, writer: &FieldManager<'_>) -> Value {
     let mut live = live.cloned();
-    let known = live.as_mut().map(ManagedFields::take);
-    track_ownership(&schema(), live.as_ref().zip(known), &mut new, writer).put(&mut new);
+    let managed = live.as_mut().map(ManagedFields::take);
+    track_ownership(&schema(), live.as_ref().zip(managed), &mut new, writer).put(&mut new);
     new
 }
 
 #[test]
-fn whoever_applies_owns_and_others_are_told() {
+fn an_applier_owns_its_fields_and_other_appliers_conflict() {
     let live = applied(None, json!({"replicas": 1, "paused": true}), "one").unwrap();
     assert_eq!(owners(&live), [r#"one(Apply): {"f:spec":{"f:paused":{},"f:replicas":{}}}"#]);
-    let refused = applied(Some(&live), json!({"replicas": 2}), "two").unwrap_err();
-    assert_eq!(refused, r#"Apply failed with 1 conflict: conflict with "one": .spec.replicas"#);
+    let conflict = applied(Some(&live), json!({"replicas": 2}), "two").unwrap_err();
+    assert_eq!(conflict, r#"Apply failed with 1 conflict: conflict with "one": .spec.replicas"#);
     let shared = applied(Some(&live), json!({"replicas": 1}), "two").unwrap();
     assert_eq!(owners(&shared).len(), 2, "the same value can have two owners: {:?}", owners(&shared));
     let forced = apply(&schema(), Some(&live), &deployment(json!({"replicas": 2})), &writer("two"), true).unwrap();
@@ -71,17 +71,17 @@ fn whoever_applies_owns_and_others_are_told() {
 }
 
 #[test]
-fn what_is_no_longer_applied_goes_unless_somebody_else_owns_it() {
+fn a_field_no_longer_applied_is_removed_unless_another_manager_owns_it() {
     let live = applied(None, json!({"replicas": 1, "paused": true}), "one").unwrap();
     let shared = applied(Some(&live), json!({"replicas": 1}), "two").unwrap();
-    let left = applied(Some(&shared), json!({"paused": true}), "one").unwrap();
-    assert_eq!(left["spec"], json!({"replicas": 1, "paused": true}));
-    let gone = applied(Some(&left), json!({}), "two").unwrap();
-    assert_eq!(gone["spec"], json!({"paused": true}));
+    let still_shared = applied(Some(&shared), json!({"paused": true}), "one").unwrap();
+    assert_eq!(still_shared["spec"], json!({"replicas": 1, "paused": true}));
+    let pruned = applied(Some(&still_shared), json!({}), "two").unwrap();
+    assert_eq!(pruned["spec"], json!({"paused": true}));
 }
 
 #[test]
-fn items_of_lists_have_owners_of_their_own() {
+fn list_items_have_their_own_owners() {
     let template = |containers: Value| json!({"template": {"spec": {"containers": containers}}});
     let live = applied(None, template(json!([{"name": "a", "image": "a:1"}])), "one").unwrap();
     let both =
@@ -99,7 +99,7 @@ fn items_of_lists_have_owners_of_their_own() {
 }
 
 #[test]
-fn an_update_takes_what_it_changes() {
+fn an_update_becomes_the_owner_of_the_fields_it_changes() {
     let live = applied(None, json!({"replicas": 1, "paused": true}), "one").unwrap();
     let mut scaled = live.clone();
     scaled["spec"]["replicas"] = json!(5);
@@ -108,8 +108,8 @@ fn an_update_takes_what_it_changes() {
         owners(&scaled),
         [r#"one(Apply): {"f:spec":{"f:paused":{}}}"#, r#"scaler(Update): {"f:spec":{"f:replicas":{}}}"#]
     );
-    let refused = applied(Some(&scaled), json!({"replicas": 1, "paused": true}), "one").unwrap_err();
-    assert_eq!(refused, r#"Apply failed with 1 conflict: conflict with "scaler" using apps/v1: .spec.replicas"#);
+    let conflict = applied(Some(&scaled), json!({"replicas": 1, "paused": true}), "one").unwrap_err();
+    assert_eq!(conflict, r#"Apply failed with 1 conflict: conflict with "scaler" using apps/v1: .spec.replicas"#);
 }
 
 #[test]
@@ -121,7 +121,7 @@ fn applying_the_same_again_changes_nothing() {
 }
 
 #[test]
-fn a_creation_is_owned_by_its_writer() {
+fn the_creator_owns_the_fields_of_a_new_object() {
     let mut new = deployment(
         json!({"replicas": 1, "selector": {"matchLabels": {"a": "b"}}, "strategy": {"rollingUpdate": {"maxSurge": 1}}}),
     );
@@ -136,7 +136,7 @@ fn a_creation_is_owned_by_its_writer() {
 }
 
 #[test]
-fn the_status_is_nobodys_through_the_front_door() {
+fn a_write_without_subresource_does_not_own_the_status() {
     let mut new = deployment(json!({"replicas": 1}));
     new["status"] = json!({"replicas": 3});
     let new = updated(None, new, &writer("kubectl"));
@@ -144,7 +144,7 @@ fn the_status_is_nobodys_through_the_front_door() {
 }
 
 #[test]
-fn an_object_remembers_ten_updaters() {
+fn an_object_keeps_the_entries_of_ten_updaters() {
     let mut live = deployment(json!({}));
     for n in 0..15 {
         let mut next = live.clone();

@@ -1,5 +1,5 @@
-//! The bookkeeping of every write that is not an apply: whoever adds or changes a field owns it from then on, and nobody owns
-//! what is gone.
+//! Ownership on writes other than apply. The manager that adds or changes a field becomes its
+//! owner; removed fields lose their owners.
 
 use serde_json::Value;
 
@@ -7,29 +7,30 @@ use super::managed::{self, FieldManager, ManagedFields, ManagedFieldsEntry, Oper
 use super::typed;
 use crate::api::schema::Schema;
 
-/// Who owns which fields of `new`, knowing what stood there before and who owned that (nothing, for a creation). What the client itself
-/// says about managed fields counts only if it resets them, or if nothing was known; it is taken out of `new`.
+/// Returns the owners of the fields of `new`. `old` is the stored object with its managed fields,
+/// or `None` on create. The client's own `managedFields` are taken out of `new`. An empty list or
+/// entry resets all; other entries replace the stored ones.
 pub(crate) fn track_ownership(
     schema: &Schema,
     old: Option<(&Value, ManagedFields)>,
     new: &mut Value,
     writer: &FieldManager<'_>,
 ) -> ManagedFields {
-    let reset = managed::is_reset(new);
-    let told = ManagedFields::take(new);
-    if reset {
+    let is_reset = managed::is_reset(new);
+    let sent = ManagedFields::take(new);
+    if is_reset {
         return ManagedFields::default();
     }
     let empty = Value::Object(serde_json::Map::new());
-    let (old, known) = match old {
-        Some((old, _)) if !told.is_empty() => (old, told),
-        Some((old, known)) => (old, known),
+    let (old, managed) = match old {
+        Some((old, _)) if !sent.is_empty() => (old, sent),
+        Some((old, managed)) => (old, managed),
         None => (&empty, ManagedFields::default()),
     };
     let mut comparison = typed::compare(schema.root(), old, new, writer.implicit_fields);
-    let mut entries = known.into_entries();
+    let mut entries = managed.into_entries();
     if comparison.is_same() {
-        return ManagedFields::of(entries);
+        return ManagedFields::normalized(entries);
     }
     let gained = writer.only_ownable(comparison.take_changed());
     let removed = comparison.removed;
@@ -41,11 +42,11 @@ pub(crate) fn track_ownership(
         Some(entry) => {
             let lost = entry.fields.subtract(&removed);
             if lost || !gained.is_empty() {
-                let kept = std::mem::take(&mut entry.fields).union(&gained);
-                *entry = ManagedFieldsEntry::of(writer, Operation::Update, kept);
+                let fields = std::mem::take(&mut entry.fields).union(&gained);
+                *entry = ManagedFieldsEntry::new(writer, Operation::Update, fields);
             }
         }
-        None => entries.push(ManagedFieldsEntry::of(writer, Operation::Update, gained)),
+        None => entries.push(ManagedFieldsEntry::new(writer, Operation::Update, gained)),
     }
-    ManagedFields::of(entries)
+    ManagedFields::normalized(entries)
 }

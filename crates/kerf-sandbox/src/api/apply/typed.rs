@@ -1,6 +1,6 @@
-//! What a schema says about objects: which fields an object has, which fields differ between two, how one is laid over another,
-//! and what remains when fields are taken away. The rules of structured merge: maps and structs by key, associative lists by their
-//! items' keys, everything else as a whole.
+//! Schema-driven operations of structured merge: the fields of an object, the difference of two
+//! objects, merging, and removing fields. Maps and structs are merged by key, associative lists by
+//! the keys of their items, and all other values are replaced.
 
 use serde_json::{Map, Value};
 use smol_str::{SmolStr, SmolStrBuilder};
@@ -21,13 +21,14 @@ impl Comparison {
         self.added.is_empty() && self.modified.is_empty() && self.removed.is_empty()
     }
 
-    /// What is new or different.
+    /// Takes the fields that were added or modified.
     pub(super) fn take_changed(&mut self) -> FieldSet {
         std::mem::take(&mut self.added).union(&std::mem::take(&mut self.modified))
     }
 }
 
-/// What identifies an item of an associative list, or a sentence that says why it has no identity.
+/// Returns the identity of an item of an associative list, or a message that states why it has
+/// none.
 pub(super) fn element(kind: &ListMergeType, item: &Value) -> Result<SmolStr, String> {
     match kind {
         ListMergeType::Atomic => Err("an atomic list has no items of their own".into()),
@@ -42,7 +43,7 @@ pub(super) fn element(kind: &ListMergeType, item: &Value) -> Result<SmolStr, Str
                 && is_plain(name)
                 && is_plain(value)
             {
-                // Most items have a name, and the general way takes long for that.
+                // Fast path for the most common case, an item with a plain name.
                 let mut identity = SmolStrBuilder::new();
                 for part in ["k:{\"", name, "\":\"", value, "\"}"] {
                     identity.push_str(part);
@@ -65,35 +66,37 @@ pub(super) fn element(kind: &ListMergeType, item: &Value) -> Result<SmolStr, Str
     }
 }
 
-/// Whether JSON has the text as it is.
+/// Returns true if the text needs no escapes in JSON.
 fn is_plain(text: &str) -> bool {
     text.bytes().all(|byte| byte >= b' ' && byte != b'"' && byte != b'\\')
 }
 
-/// All fields that `object` sets. Fails on a list whose items cannot be told apart.
+/// Returns all fields that `object` sets, or an error for a list whose items have no distinct
+/// identities.
 pub(super) fn fields(at: SchemaCursor<'_>, object: &Value) -> Result<FieldSet, String> {
     let mut nodes: Vec<(SmolStr, FieldSetNode)> = Vec::new();
     match object {
         Value::Object(entries) => {
             for (key, value) in entries {
                 let inner = at.at_key(key);
-                let (mut below, mut member) = (FieldSet::default(), true);
+                let (mut children, mut is_member) = (FieldSet::default(), true);
                 if !is_leaf(inner, value) {
-                    below = fields(inner, value).map_err(|problem| format!(".{key}{problem}"))?;
-                    member = !at.has_field(key);
+                    children = fields(inner, value).map_err(|problem| format!(".{key}{problem}"))?;
+                    is_member = !at.has_field(key);
                 }
-                nodes.push((field(key), FieldSetNode { is_member: member, children: below }));
+                nodes.push((field(key), FieldSetNode { is_member, children }));
             }
         }
         Value::Array(items) => {
-            for (place, item) in items.iter().enumerate() {
+            for (index, item) in items.iter().enumerate() {
                 let identity =
-                    element(at.list_merge_type(), item).map_err(|problem| format!(": element {place}: {problem}"))?;
+                    element(at.list_merge_type(), item).map_err(|problem| format!(": element {index}: {problem}"))?;
                 if nodes.iter().any(|(other, _)| *other == identity) {
                     return Err(format!(": duplicate entries for key {}", super::field_set::display_path(&[identity])));
                 }
-                let below = if is_leaf(at.at_item(), item) { FieldSet::default() } else { fields(at.at_item(), item)? };
-                nodes.push((identity, FieldSetNode { is_member: true, children: below }));
+                let children =
+                    if is_leaf(at.at_item(), item) { FieldSet::default() } else { fields(at.at_item(), item)? };
+                nodes.push((identity, FieldSetNode { is_member: true, children }));
             }
         }
         _ => {}
@@ -101,7 +104,7 @@ pub(super) fn fields(at: SchemaCursor<'_>, object: &Value) -> Result<FieldSet, S
     Ok(FieldSet::from_nodes(nodes.into_iter()))
 }
 
-/// Whether a value counts as one thing: scalars, atomic maps and lists, and empty ones.
+/// Returns true if the value is owned as a whole: scalars, atomic maps and lists, and empty ones.
 fn is_leaf(at: SchemaCursor<'_>, value: &Value) -> bool {
     match value {
         Value::Object(entries) => entries.is_empty() || at.is_atomic(),
@@ -110,16 +113,12 @@ fn is_leaf(at: SchemaCursor<'_>, value: &Value) -> bool {
     }
 }
 
-/// The difference from `old` to `new`. `standing` are the fields of structs that exist even in an object without content (as
-/// `spec` does in a Go struct), so that nobody comes to own them as such.
-pub(super) fn compare(at: SchemaCursor<'_>, old: &Value, new: &Value, standing: &[&str]) -> Comparison {
+/// Returns the difference from `old` to `new`. `implicit_fields` are fields of Go structs that
+/// exist even if the object does not set them (such as `spec`), so that no manager becomes the
+/// owner of the field itself.
+pub(super) fn compare(at: SchemaCursor<'_>, old: &Value, new: &Value, implicit_fields: &[&str]) -> Comparison {
     let mut comparison = Comparison::default();
-    Walk { implicit_fields: standing }.children(
-        ComparePosition { at, in_struct: true },
-        Some(old),
-        Some(new),
-        &mut comparison,
-    );
+    Walk { implicit_fields }.children(ComparePosition { at, in_struct: true }, Some(old), Some(new), &mut comparison);
     comparison
 }
 
@@ -127,15 +126,15 @@ struct Walk<'a> {
     implicit_fields: &'a [&'a str],
 }
 
-/// Where a comparison is.
+/// The position of a comparison.
 #[derive(Clone, Copy)]
 struct ComparePosition<'a> {
     at: SchemaCursor<'a>,
-    /// Only fields lead here, no items of lists.
+    /// True if the path to this position has no items of lists.
     in_struct: bool,
 }
 
-/// What has become of a path itself.
+/// The change of the path itself.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum FieldChange {
     Added,
@@ -155,19 +154,19 @@ impl FieldChange {
 }
 
 impl Comparison {
-    fn push(&mut self, element: &SmolStr, became: FieldChange, below: Comparison) {
-        for (set, below, kind) in [
-            (&mut self.added, below.added, FieldChange::Added),
-            (&mut self.modified, below.modified, FieldChange::Modified),
-            (&mut self.removed, below.removed, FieldChange::Removed),
+    fn push(&mut self, element: &SmolStr, change: FieldChange, children: Comparison) {
+        for (set, children, kind) in [
+            (&mut self.added, children.added, FieldChange::Added),
+            (&mut self.modified, children.modified, FieldChange::Modified),
+            (&mut self.removed, children.removed, FieldChange::Removed),
         ] {
-            set.push(element.clone(), FieldSetNode { is_member: became == kind, children: below });
+            set.push(element.clone(), FieldSetNode { is_member: change == kind, children });
         }
     }
 }
 
 impl Walk<'_> {
-    /// Compares two states of a path that are known to differ.
+    /// Compares two different values of one path.
     fn differ(
         &self,
         here: ComparePosition<'_>,
@@ -181,31 +180,32 @@ impl Walk<'_> {
             return;
         }
         let leaf = |value: Option<&Value>| value.is_none_or(|value| is_leaf(here.at, value));
-        let mut below = Comparison::default();
-        let became = if leaf(old) && leaf(new) || kinds_differ(old, new) {
+        let mut children = Comparison::default();
+        let change = if leaf(old) && leaf(new) || kinds_differ(old, new) {
             FieldChange::of(old, new)
         } else {
-            self.children(here, old, new, &mut below);
+            self.children(here, old, new, &mut children);
             match FieldChange::of(old, new) {
                 FieldChange::Modified => FieldChange::Unchanged,
-                became => became,
+                change => change,
             }
         };
-        comparison.push(element, became, below);
+        comparison.push(element, change, children);
     }
 
-    /// What is new where there was nothing: most of what creations and first reports write.
+    /// Returns the node of a value that did not exist before. Most values of create requests and
+    /// first status updates are new.
     fn new_node(&self, here: ComparePosition<'_>, element: &SmolStr, new: &Value) -> FieldSetNode {
         if is_leaf(here.at, new) {
             return FieldSetNode { is_member: true, children: FieldSet::default() };
         }
-        let mut below = FieldSet::default();
+        let mut children = FieldSet::default();
         match new {
             Value::Object(fields) => {
                 for (key, value) in fields {
                     let (inner, element) = (ComparePosition { at: here.at.at_key(key), ..here }, field(key));
                     let node = self.new_node(inner, &element, value);
-                    below.push(element, node);
+                    children.push(element, node);
                 }
             }
             Value::Array(_) => {
@@ -213,17 +213,17 @@ impl Walk<'_> {
                 for (identity, items) in index(here.at.list_merge_type(), Some(new)) {
                     let node = match items.as_slice() {
                         [item] => self.new_node(inner, &identity, item),
-                        // Items that cannot be told apart are owned together, as one.
+                        // Duplicate items are owned together, as one item.
                         _ => FieldSetNode { is_member: true, children: FieldSet::default() },
                     };
-                    below.push(identity, node);
+                    children.push(identity, node);
                 }
-                below.sort();
+                children.sort();
             }
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
         }
-        let stands = here.in_struct && self.implicit_fields.contains(&&element[2..]);
-        FieldSetNode { is_member: !stands, children: below }
+        let is_implicit = here.in_struct && self.implicit_fields.contains(&&element[2..]);
+        FieldSetNode { is_member: !is_implicit, children }
     }
 
     fn children(
@@ -240,15 +240,15 @@ impl Walk<'_> {
         let empty = Map::new();
         let (old, new) =
             (old.and_then(Value::as_object).unwrap_or(&empty), new.and_then(Value::as_object).unwrap_or(&empty));
-        let (mut was, mut is) = (old.iter().peekable(), new.iter().peekable());
+        let (mut old_fields, mut new_fields) = (old.iter().peekable(), new.iter().peekable());
         loop {
-            let key = match (was.peek(), is.peek()) {
+            let key = match (old_fields.peek(), new_fields.peek()) {
                 (None, None) => return,
                 (Some((key, _)), None) | (None, Some((key, _))) => *key,
                 (Some((one, _)), Some((two, _))) => *one.min(two),
             };
-            let old = was.next_if(|(own, _)| *own == key).map(|(_, value)| value);
-            let new = is.next_if(|(own, _)| *own == key).map(|(_, value)| value);
+            let old = old_fields.next_if(|(other, _)| *other == key).map(|(_, value)| value);
+            let new = new_fields.next_if(|(other, _)| *other == key).map(|(_, value)| value);
             if old != new {
                 let inner = ComparePosition { at: here.at.at_key(key), in_struct: here.in_struct };
                 self.differ(inner, &field(key), old, new, comparison);
@@ -266,29 +266,29 @@ impl Walk<'_> {
             let find = |index: &'_ [(SmolStr, Vec<&'_ Value>)]| -> Option<usize> {
                 index.iter().position(|(other, _)| other == identity)
             };
-            let was = find(&old).map_or(none, |place| &old[place].1);
-            let is = find(&new).map_or(none, |place| &new[place].1);
+            let old_items = find(&old).map_or(none, |position| &old[position].1);
+            let new_items = find(&new).map_or(none, |position| &new[position].1);
             let compare = |old: Option<&Value>, new: Option<&Value>, comparison: &mut Comparison| {
                 if old != new {
                     self.differ(inner, identity, old, new, comparison);
                 }
             };
-            match (was, is) {
-                // Items that cannot be told apart are owned together, as one.
+            match (old_items, new_items) {
+                // Duplicate items are owned together, as one item.
                 ([_, _, ..], [_, _, ..]) => {
-                    if was != is {
+                    if old_items != new_items {
                         comparison.push(identity, FieldChange::Modified, Comparison::default());
                     }
                 }
                 ([_, _, ..], _) => {
-                    compare(None, is.first().copied(), comparison);
+                    compare(None, new_items.first().copied(), comparison);
                     comparison.push(identity, FieldChange::Removed, Comparison::default());
                 }
                 (_, [_, _, ..]) => {
-                    compare(was.first().copied(), None, comparison);
+                    compare(old_items.first().copied(), None, comparison);
                     comparison.push(identity, FieldChange::Added, Comparison::default());
                 }
-                (was, is) => compare(was.first().copied(), is.first().copied(), comparison),
+                (old_items, new_items) => compare(old_items.first().copied(), new_items.first().copied(), comparison),
             }
         }
         for set in [&mut comparison.added, &mut comparison.modified, &mut comparison.removed] {
@@ -297,7 +297,8 @@ impl Walk<'_> {
     }
 }
 
-/// The items of a list by what identifies them, in the order in which they come; those that have no identity are left out.
+/// Groups the items of a list by identity, in the order of their first item. Items without an
+/// identity are left out.
 fn index<'a>(kind: &ListMergeType, list: Option<&'a Value>) -> Vec<(SmolStr, Vec<&'a Value>)> {
     let mut index: Vec<(SmolStr, Vec<&Value>)> = Vec::new();
     for item in list.and_then(Value::as_array).into_iter().flatten() {
@@ -320,44 +321,48 @@ fn kinds_differ(old: Option<&Value>, new: Option<&Value>) -> bool {
     }
 }
 
-/// Lays `over` on `under`.
+/// Merges `over` into `under`. Values of `over` win.
 pub(super) fn merge(at: SchemaCursor<'_>, under: &Value, over: &Value) -> Value {
     match (under, over) {
-        (Value::Object(below), Value::Object(above)) if !(at.is_atomic() || (below.is_empty() && above.is_empty())) => {
-            let mut merged = below.clone();
-            for (key, value) in above {
-                let value = below.get(key).map_or_else(|| value.clone(), |under| merge(at.at_key(key), under, value));
+        (Value::Object(under_entries), Value::Object(over_entries))
+            if !(at.is_atomic() || (under_entries.is_empty() && over_entries.is_empty())) =>
+        {
+            let mut merged = under_entries.clone();
+            for (key, value) in over_entries {
+                let value =
+                    under_entries.get(key).map_or_else(|| value.clone(), |under| merge(at.at_key(key), under, value));
                 merged.insert(key.clone(), value);
             }
             merged.into()
         }
-        (Value::Array(below), Value::Array(above)) if *at.list_merge_type() != ListMergeType::Atomic => {
-            merge_lists(at, below, above).into()
+        (Value::Array(under_entries), Value::Array(over_entries)) if *at.list_merge_type() != ListMergeType::Atomic => {
+            merge_lists(at, under_entries, over_entries).into()
         }
         (_, over) => over.clone(),
     }
 }
 
-/// Items that both have are merged and stand in the order of `above`; the others keep their neighbourhood.
-fn merge_lists(at: SchemaCursor<'_>, below: &[Value], above: &[Value]) -> Vec<Value> {
-    let identify = |items: &[Value]| -> Vec<SmolStr> {
+/// Merges the items that are in both lists, in the order of `over_items`. The other items keep
+/// their neighbours.
+fn merge_lists(at: SchemaCursor<'_>, under_items: &[Value], over_items: &[Value]) -> Vec<Value> {
+    let identities = |items: &[Value]| -> Vec<SmolStr> {
         items.iter().map(|item| element(at.list_merge_type(), item).unwrap_or_default()).collect()
     };
-    let (left, right) = (identify(below), identify(above));
-    let merged = |place: usize| match left.iter().position(|identity| *identity == right[place]) {
-        Some(under) => merge(at.at_item(), &below[under], &above[place]),
-        None => above[place].clone(),
+    let (left, right) = (identities(under_items), identities(over_items));
+    let merged = |index: usize| match left.iter().position(|identity| *identity == right[index]) {
+        Some(under) => merge(at.at_item(), &under_items[under], &over_items[index]),
+        None => over_items[index].clone(),
     };
     let mut shared = right.iter().filter(|identity| left.contains(identity));
     let mut next_shared = shared.next();
     let mut done: Vec<&SmolStr> = Vec::new();
-    let mut out = Vec::with_capacity(left.len().max(right.len()));
+    let mut result = Vec::with_capacity(left.len().max(right.len()));
     let (mut l, mut r) = (0, 0);
     while l < left.len() || r < right.len() {
         if l < left.len() && r < right.len() {
             if left[l] == right[r] {
                 done.push(&right[r]);
-                out.push(merged(r));
+                result.push(merged(r));
                 (l, r) = (l + 1, r + 1);
                 next_shared = shared.next();
                 continue;
@@ -369,7 +374,7 @@ fn merge_lists(at: SchemaCursor<'_>, below: &[Value], above: &[Value]) -> Vec<Va
         }
         if l < left.len() {
             if !right.contains(&left[l]) {
-                out.push(below[l].clone());
+                result.push(under_items[l].clone());
                 l += 1;
                 continue;
             }
@@ -379,23 +384,24 @@ fn merge_lists(at: SchemaCursor<'_>, below: &[Value], above: &[Value]) -> Vec<Va
         }
         if r < right.len() {
             done.push(&right[r]);
-            out.push(merged(r));
+            result.push(merged(r));
             if next_shared == Some(&right[r]) {
                 next_shared = shared.next();
             }
             r += 1;
         }
     }
-    out
+    result
 }
 
-/// `object` without the fields of `gone`; maps and lists that become empty go too.
-pub(super) fn without(at: SchemaCursor<'_>, object: &Value, gone: &FieldSet) -> Option<Value> {
+/// Returns `object` without the fields of `removed`. Maps and lists that become empty are removed
+/// too; `None` if nothing remains.
+pub(super) fn without(at: SchemaCursor<'_>, object: &Value, removed: &FieldSet) -> Option<Value> {
     match object {
         Value::Object(entries) if !entries.is_empty() && !at.is_atomic() => {
             let mut kept = Map::new();
             for (key, value) in entries {
-                match gone.get(&field(key)) {
+                match removed.get(&field(key)) {
                     Some(node) if node.is_member => {}
                     Some(node) => {
                         drop(kept.insert(
@@ -412,7 +418,7 @@ pub(super) fn without(at: SchemaCursor<'_>, object: &Value, gone: &FieldSet) -> 
         Value::Array(items) if !items.is_empty() && *at.list_merge_type() != ListMergeType::Atomic => {
             let mut kept = Vec::new();
             for item in items {
-                match element(at.list_merge_type(), item).ok().and_then(|identity| gone.get(&identity)) {
+                match element(at.list_merge_type(), item).ok().and_then(|identity| removed.get(&identity)) {
                     Some(node) if node.is_member => {}
                     Some(node) => kept.extend(without(at.at_item(), item, &node.children)),
                     None => kept.push(item.clone()),
@@ -425,15 +431,15 @@ pub(super) fn without(at: SchemaCursor<'_>, object: &Value, gone: &FieldSet) -> 
     }
 }
 
-/// The set with every struct field on the way to a member made a member too: taking a field away takes its struct when
-/// nothing else is in it.
+/// Returns the set with every struct field on the path to a member as a member too. Removing a
+/// field then also removes a struct that becomes empty.
 pub(super) fn with_named_fields(at: SchemaCursor<'_>, set: &FieldSet) -> FieldSet {
     FieldSet::from_nodes(set.nodes().map(|(element, node)| {
         let (inner, named) = match element.strip_prefix("f:") {
             Some(name) => (at.at_key(name), at.has_field(name)),
             None => (at.at_item(), false),
         };
-        let member = node.is_member || (named && !node.children.is_empty());
-        (element.clone(), FieldSetNode { is_member: member, children: with_named_fields(inner, &node.children) })
+        let is_member = node.is_member || (named && !node.children.is_empty());
+        (element.clone(), FieldSetNode { is_member, children: with_named_fields(inner, &node.children) })
     }))
 }

@@ -1,4 +1,4 @@
-//! The columns of `kubectl get` that a definition asks for.
+//! Columns of `kubectl get` that a CRD declares (`additionalPrinterColumns`).
 
 use jiff::Timestamp;
 use kerf_api::admission::PrinterColumn;
@@ -15,10 +15,11 @@ pub(super) struct CustomColumn {
 
 impl CustomColumn {
     pub(super) fn new(column: &PrinterColumn) -> Self {
-        let told = format!("Custom resource definition column (in JSONPath format): {}", column.json_path);
+        let default_description =
+            format!("Custom resource definition column (in JSONPath format): {}", column.json_path);
         let definition = json!({
             "name": column.name, "type": column.type_, "format": column.format.as_deref().unwrap_or_default(),
-            "description": column.description.clone().filter(|text| !text.is_empty()).unwrap_or(told), "priority": column.priority,
+            "description": column.description.clone().filter(|text| !text.is_empty()).unwrap_or(default_description), "priority": column.priority,
         });
         Self { definition, kind: column.type_.clone(), path: JsonPath::parse(&column.json_path) }
     }
@@ -40,7 +41,7 @@ impl CustomColumn {
     }
 }
 
-/// The columns of a version. A definition that asks for none gets the age.
+/// Returns the columns of a version. A CRD without columns gets the column `Age`.
 pub(crate) fn columns(kind: &CustomKind) -> Value {
     let name = json!({"name": "Name", "type": "string", "format": "name", "description": "", "priority": 0});
     let age = json!({"name": "Age", "type": "date", "format": "", "description": "", "priority": 0});
@@ -49,7 +50,7 @@ pub(crate) fn columns(kind: &CustomKind) -> Value {
     [name].into_iter().chain(own).chain(age).collect()
 }
 
-/// What stands in them.
+/// Returns the cells of one row, in the order of [`columns`].
 pub(crate) fn cells(kind: &CustomKind, row: &TableRow<'_>) -> Vec<Value> {
     let own = kind.columns.iter().map(|column| column.cell(row));
     let age = if kind.columns.is_empty() { Some(row.age()) } else { None };

@@ -1,4 +1,4 @@
-//! From a `CustomResourceDefinition` to resources, one for each version that it serves.
+//! Compiles a `CustomResourceDefinition` into resources, one per served version.
 
 use std::sync::Arc;
 
@@ -15,23 +15,23 @@ use crate::api::registry::{Resource, ResourceOrigin, ScalePaths, ServedAs};
 use crate::api::schema::Schema;
 use crate::api::storage::TableIx;
 
-/// The resources of a definition. A definition that does not compile, or that is not established, has none.
-pub(crate) fn resources(definition: &Value, table: TableIx, revision: u64) -> Vec<Resource> {
-    let Ok(compiled) = CustomResource::compile(definition) else { return Vec::new() };
+/// Returns the resources of a CRD. A CRD that does not compile has none.
+pub(crate) fn resources(crd: &Value, table: TableIx, revision: u64) -> Vec<Resource> {
+    let Ok(compiled) = CustomResource::compile(crd) else { return Vec::new() };
     let compiled = Arc::new(compiled);
     let storage = SmolStr::from(&compiled.storage_version().name);
-    let closing = object::is_deleting(definition);
+    let is_crd_terminating = object::is_deleting(crd);
     let versions = compiled.versions.iter().filter(|version| version.served);
     versions
         .map(|version| {
-            let open_api = open_api_of(definition, &version.name);
+            let open_api = open_api_of(crd, &version.name);
             let text = |text: &str| SmolStr::from(text);
             let kind = CustomKind {
                 compiled: compiled.clone(),
                 version: text(&version.name),
-                crd_name: object::name(definition).into(),
+                crd_name: object::name(crd).into(),
                 columns: version.columns.iter().map(CustomColumn::new).collect(),
-                is_crd_terminating: closing,
+                is_crd_terminating,
                 deprecation_warning: version.deprecation_warning.clone(),
                 open_api: open_api.cloned(),
             };
@@ -72,18 +72,19 @@ pub(crate) fn resources(definition: &Value, table: TableIx, revision: u64) -> Ve
         .collect()
 }
 
-fn open_api_of<'a>(definition: &'a Value, version: &str) -> Option<&'a Value> {
-    let versions = object::list(definition, &["spec", "versions"]);
+fn open_api_of<'a>(crd: &'a Value, version: &str) -> Option<&'a Value> {
+    let versions = object::list(crd, &["spec", "versions"]);
     let version = versions.iter().find(|other| object::text(other, &["name"]) == version)?;
     object::at(version, &["schema", "openAPIV3Schema"])
 }
 
-/// `.spec.replicas` as its keys.
+/// Splits a path such as `.spec.replicas` into its keys.
 fn keys(path: &str) -> Vec<SmolStr> {
     JsonPath::parse(path).map(|path| path.keys()).unwrap_or_default()
 }
 
-/// The name of a kind in OpenAPI documents: the group backwards, as the real server writes it.
+/// Returns the name of a kind in OpenAPI documents. The parts of the group are in reverse order, as
+/// in the real server.
 fn openapi_definition_name(group: &str, version: &str, kind: &str) -> SmolStr {
     let backwards: Vec<&str> = group.split('.').rev().collect();
     smol_str::format_smolstr!("{}.{version}.{kind}", backwards.join("."))

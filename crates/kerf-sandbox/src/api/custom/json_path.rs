@@ -1,5 +1,6 @@
-//! The part of `JSONPath` that printer columns, scales and selectable fields use: keys, places, wildcards and a filter for equality.
-//! `.status.conditions[?(@.type=="Ready")].status`, `.metadata.labels.karpenter\.sh/nodepool`, `.spec['a.b'][0]`.
+//! The subset of `JSONPath` that printer columns, scales and selectable fields use: keys, indices,
+//! wildcards and filters for equality. Examples: `.status.conditions[?(@.type=="Ready")].status`,
+//! `.metadata.labels.karpenter\.sh/nodepool`, `.spec['a.b'][0]`.
 
 use serde_json::Value;
 use smol_str::SmolStr;
@@ -9,7 +10,7 @@ enum JsonPathStep {
     Key(SmolStr),
     Index(i64),
     Wildcard,
-    /// Items of which the value at the path equals the text (or does not).
+    /// Selects items whose value at `path` equals `text` (or differs, if `equal` is false).
     Filter {
         path: Vec<SmolStr>,
         equal: bool,
@@ -22,14 +23,14 @@ enum JsonPathStep {
 pub(crate) struct JsonPath(Vec<JsonPathStep>);
 
 impl JsonPath {
-    /// Reads a path; nothing if it is not one of ours.
+    /// Parses a path. Returns `None` if it is invalid or not supported.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let mut rest = text.trim();
         rest = rest.strip_prefix('$').unwrap_or(rest);
         let mut steps = Vec::new();
         while !rest.is_empty() {
             if let Some(after) = rest.strip_prefix('[') {
-                let end = closing(after)?;
+                let end = closing_bracket(after)?;
                 steps.push(bracket(&after[..end])?);
                 rest = &after[end + 1..];
             } else {
@@ -46,16 +47,16 @@ impl JsonPath {
         Some(Self(steps))
     }
 
-    /// The first value that the path leads to.
+    /// Returns the first value other than null that the path selects.
     pub(crate) fn find<'a>(&self, value: &'a Value) -> Option<&'a Value> {
-        let mut found = vec![value];
+        let mut values = vec![value];
         for step in &self.0 {
-            found = found.into_iter().flat_map(|value| step.select(value)).collect();
+            values = values.into_iter().flat_map(|value| step.select(value)).collect();
         }
-        found.into_iter().find(|value| !value.is_null())
+        values.into_iter().find(|value| !value.is_null())
     }
 
-    /// The keys of a path that has nothing else.
+    /// Returns the keys of a path that consists of keys only; otherwise nothing.
     pub(crate) fn keys(&self) -> Vec<SmolStr> {
         let keys = self.0.iter().map(|step| match step {
             JsonPathStep::Key(key) => Some(key.clone()),
@@ -69,16 +70,16 @@ impl JsonPathStep {
     fn select<'a>(&self, value: &'a Value) -> Vec<&'a Value> {
         match (self, value) {
             (Self::Key(key), Value::Object(fields)) => fields.get(key.as_str()).into_iter().collect(),
-            (Self::Index(place), Value::Array(items)) => {
-                let place = if *place < 0 { items.len() as i64 + place } else { *place };
-                usize::try_from(place).ok().and_then(|place| items.get(place)).into_iter().collect()
+            (Self::Index(index), Value::Array(items)) => {
+                let index = if *index < 0 { items.len() as i64 + index } else { *index };
+                usize::try_from(index).ok().and_then(|index| items.get(index)).into_iter().collect()
             }
             (Self::Wildcard, Value::Array(items)) => items.iter().collect(),
             (Self::Wildcard, Value::Object(fields)) => fields.values().collect(),
             (Self::Filter { path, equal, text }, Value::Array(items)) => {
                 let matches = |item: &&Value| {
-                    let found = path.iter().try_fold(*item, |value, key| value.get(key.as_str()));
-                    found.is_some_and(|found| (shown(found) == text.as_str()) == *equal)
+                    let actual = path.iter().try_fold(*item, |value, key| value.get(key.as_str()));
+                    actual.is_some_and(|actual| (value_text(actual) == text.as_str()) == *equal)
                 };
                 items.iter().filter(matches).collect()
             }
@@ -87,30 +88,30 @@ impl JsonPathStep {
     }
 }
 
-fn shown(value: &Value) -> String {
+fn value_text(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_string)
 }
 
-/// A key up to the next dot or bracket; a backslash takes away the meaning of what follows.
+/// Splits off a key, up to the next dot or bracket. A backslash escapes the next character.
 fn key(text: &str) -> (SmolStr, &str) {
     let mut key = String::new();
     let mut letters = text.char_indices();
-    while let Some((place, letter)) = letters.next() {
+    while let Some((index, letter)) = letters.next() {
         match letter {
             '\\' => key.extend(letters.next().map(|(_, letter)| letter)),
-            '.' | '[' => return (key.into(), &text[place..]),
+            '.' | '[' => return (key.into(), &text[index..]),
             _ => key.push(letter),
         }
     }
     (key.into(), "")
 }
 
-/// Where a bracket closes, not counting what stands in quotes.
-fn closing(text: &str) -> Option<usize> {
+/// Returns the index of the closing bracket. Brackets in quotes are ignored.
+fn closing_bracket(text: &str) -> Option<usize> {
     let mut quote = None;
-    for (place, letter) in text.char_indices() {
+    for (index, letter) in text.char_indices() {
         match (quote, letter) {
-            (None, ']') => return Some(place),
+            (None, ']') => return Some(index),
             (None, '\'' | '"') => quote = Some(letter),
             (Some(open), letter) if letter == open => quote = None,
             _ => {}
@@ -134,7 +135,7 @@ fn bracket(text: &str) -> Option<JsonPathStep> {
         return Some(JsonPathStep::Filter { path, equal, text: unquote(right.trim()).into() });
     }
     match text.parse() {
-        Ok(place) => Some(JsonPathStep::Index(place)),
+        Ok(index) => Some(JsonPathStep::Index(index)),
         Err(_) if text.starts_with(['\'', '"']) => Some(JsonPathStep::Key(unquote(text).into())),
         Err(_) => None,
     }
@@ -152,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_lead_to_values() {
+    fn paths_select_values() {
         let object = json!({
             "metadata": {"labels": {"karpenter.sh/nodepool": "a"}},
             "spec": {"a.b": [1, {"c": 2}], "list": [{"x": "one"}, {"x": "two"}]},

@@ -1,5 +1,6 @@
-//! How definitions come, change and go. Custom resources are served from the moment that their definition is stored; a definition that
-//! is deleted takes its objects with it, and stays until the last of them is gone.
+//! Creation, update and deletion of CRDs. Custom resources are served as soon as their CRD is
+//! stored. The deletion of a CRD deletes its objects, and the CRD stays until the last object is
+//! deleted.
 
 use serde_json::Value;
 
@@ -12,46 +13,43 @@ use crate::api::selector::Selection;
 use crate::api::storage::{ObjectKey, PageQuery};
 use crate::api::subresources::update_directly;
 
-/// Holds a definition while objects of it are left.
+/// Keeps a CRD until all its objects are deleted.
 pub(crate) const CLEANUP_FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
 
-/// A definition was created or changed: what is served follows.
-pub(crate) fn on_crd_changed(call: &Call<'_>, definition: &Value) {
-    let (group, plural) =
-        (object::text(definition, &["spec", "group"]), object::text(definition, &["spec", "names", "plural"]));
+/// Updates the served resources after a CRD was created or changed.
+pub(crate) fn on_crd_changed(call: &Call<'_>, crd: &Value) {
+    let (group, plural) = (object::text(crd, &["spec", "group"]), object::text(crd, &["spec", "names", "plural"]));
     let table = call.server.custom_table(group, plural);
     let revision = call.server.storage.revision();
     call.server.change_registry(|registry| {
         registry.remove(group, plural);
-        for resource in resources(definition, table, revision) {
+        for resource in resources(crd, table, revision) {
             registry.insert(resource);
         }
     });
-    if object::is_deleting(definition) {
+    if object::is_deleting(crd) {
         delete_objects(call, group, plural);
-        finish_crd_deletion(call, object::name(definition));
+        finish_crd_deletion(call, object::name(crd));
     }
 }
 
-/// A definition is gone, and what it defined with it.
-pub(crate) fn on_crd_deleted(call: &Call<'_>, definition: &Value) {
-    let (group, plural) =
-        (object::text(definition, &["spec", "group"]), object::text(definition, &["spec", "names", "plural"]));
+/// Stops serving the resources of a deleted CRD.
+pub(crate) fn on_crd_deleted(call: &Call<'_>, crd: &Value) {
+    let (group, plural) = (object::text(crd, &["spec", "group"]), object::text(crd, &["spec", "names", "plural"]));
     call.server.change_registry(|registry| registry.remove(group, plural));
     call.server.close_custom_table(group, plural);
 }
 
-/// An object of a custom resource is gone: perhaps its definition was only waiting for that.
+/// Completes the deletion of a CRD if this was its last object.
 pub(crate) fn on_custom_object_deleted(call: &Call<'_>) {
     let ResourceOrigin::Custom(kind) = &call.resource.origin else { return };
-    let closing =
-        call.server.registry().find(&call.resource.group, &call.resource.plural).is_some_and(
-            |resource| match &resource.origin {
-                ResourceOrigin::Custom(kind) => kind.is_crd_terminating,
-                ResourceOrigin::BuiltIn(_) => false,
-            },
-        );
-    if closing {
+    let is_crd_terminating = call.server.registry().find(&call.resource.group, &call.resource.plural).is_some_and(
+        |resource| match &resource.origin {
+            ResourceOrigin::Custom(kind) => kind.is_crd_terminating,
+            ResourceOrigin::BuiltIn(_) => false,
+        },
+    );
+    if is_crd_terminating {
         finish_crd_deletion(call, &kind.crd_name);
     }
 }
@@ -59,59 +57,53 @@ pub(crate) fn on_custom_object_deleted(call: &Call<'_>) {
 fn delete_objects(call: &Call<'_>, group: &str, plural: &str) {
     let registry = call.server.registry();
     let Some(resource) = registry.find(group, plural) else { return };
-    let everything = Selection::default();
-    let window = PageQuery { namespace: None, selection: &everything, from: None, at_revision: None, limit: None };
-    let Ok(page) = call.server.storage.page(resource.table, window) else { return };
+    let select_all = Selection::default();
+    let query = PageQuery { namespace: None, selection: &select_all, from: None, at_revision: None, limit: None };
+    let Ok(page) = call.server.storage.page(resource.table, query) else { return };
     for stored in page.objects {
         let Ok(object) = parse_stored(&stored) else { continue };
         let inner = call_for_object(call, resource, &object);
-        // Objects that are held back stay, and so does the definition.
+        // Objects with finalizers stay, and so does the CRD.
         let _ = delete_object(&inner, &inner.key(), inner.name(), &DeleteOptions::default());
     }
 }
 
-/// The same caller, asking about an object of another resource.
+/// Returns the call of the same client for an object of another resource.
 fn call_for_object<'a>(call: &Call<'a>, resource: &std::sync::Arc<Resource>, object: &Value) -> Call<'a> {
     let namespace = object::namespace(object);
     call.for_object(resource.clone(), (!namespace.is_empty()).then_some(namespace), object::name(object))
 }
 
-/// Lets a definition that is being deleted go, if nothing of it is left.
+/// Removes a CRD that is being deleted if it has no objects left.
 pub(crate) fn finish_crd_deletion(call: &Call<'_>, name: &str) {
     let registry = call.server.registry();
-    let Some(definitions) = registry.find("apiextensions.k8s.io", "customresourcedefinitions").cloned() else { return };
+    let Some(crds) = registry.find("apiextensions.k8s.io", "customresourcedefinitions").cloned() else { return };
     let key = ObjectKey::new(None, name);
-    let Some(definition) =
-        call.server.storage.get(definitions.table, &key).and_then(|stored| parse_stored(&stored).ok())
-    else {
+    let Some(crd) = call.server.storage.get(crds.table, &key).and_then(|stored| parse_stored(&stored).ok()) else {
         return;
     };
-    let (group, plural) =
-        (object::text(&definition, &["spec", "group"]), object::text(&definition, &["spec", "names", "plural"]));
-    let left = registry.find(group, plural).map_or(0, |resource| call.server.storage.count(resource.table));
-    if left > 0 || !object::is_deleting(&definition) {
+    let (group, plural) = (object::text(&crd, &["spec", "group"]), object::text(&crd, &["spec", "names", "plural"]));
+    let remaining = registry.find(group, plural).map_or(0, |resource| call.server.storage.count(resource.table));
+    if remaining > 0 || !object::is_deleting(&crd) {
         return;
     }
-    let released = update_directly(call, &definitions, &key, name, |definition| {
-        let left: Vec<Value> = object::finalizers(definition)
-            .iter()
-            .filter(|finalizer| *finalizer != CLEANUP_FINALIZER)
-            .cloned()
-            .collect();
-        if left.is_empty() {
-            object::remove(definition, &["metadata", "finalizers"]);
+    let updated = update_directly(call, &crds, &key, name, |crd| {
+        let remaining: Vec<Value> =
+            object::finalizers(crd).iter().filter(|finalizer| *finalizer != CLEANUP_FINALIZER).cloned().collect();
+        if remaining.is_empty() {
+            object::remove(crd, &["metadata", "finalizers"]);
         } else {
-            object::set_meta(definition, "finalizers", left);
+            object::set_meta(crd, "finalizers", remaining);
         }
         Ok(())
     });
-    let Ok(definition) = released else { return };
-    if !object::finalizers(&definition).is_empty() {
+    let Ok(crd) = updated else { return };
+    if !object::finalizers(&crd).is_empty() {
         return;
     }
-    if let Some(stored) = call.server.storage.get(definitions.table, &key)
-        && call.server.storage.delete(definitions.table, &key, stored.revision).is_ok()
+    if let Some(stored) = call.server.storage.get(crds.table, &key)
+        && call.server.storage.delete(crds.table, &key, stored.revision).is_ok()
     {
-        on_crd_deleted(call, &definition);
+        on_crd_deleted(call, &crd);
     }
 }

@@ -1,4 +1,5 @@
-//! What is wrong with a container, beyond its name, image and resources: ports, mounts, variables, probes; and the volumes that it mounts.
+//! Validation of containers (ports, environment variables, volume mounts, probes, pull policy) and
+//! of a pod's volumes. Names, images and resources of containers are validated elsewhere.
 
 use std::collections::BTreeSet;
 
@@ -7,26 +8,26 @@ use serde_json::Value;
 use crate::api::field::{self, FieldError};
 use crate::api::object;
 
-/// Judges a container at `path` of a pod spec.
+/// Validates a container. `path` is the container's path in the object.
 pub(super) fn validate_container(container: &Value, spec: &Value, path: &str, errors: &mut Vec<FieldError>) {
     validate_ports(container, path, errors);
-    for (place, variable) in object::list(container, &["env"]).iter().enumerate() {
+    for (index, variable) in object::list(container, &["env"]).iter().enumerate() {
         if object::text(variable, &["name"]).is_empty() {
-            errors.push(field::required(format!("{path}.env[{place}].name"), ""));
+            errors.push(field::required(format!("{path}.env[{index}].name"), ""));
         }
     }
     let volumes: Vec<&str> =
         object::list(spec, &["volumes"]).iter().map(|volume| object::text(volume, &["name"])).collect();
-    for (place, mount) in object::list(container, &["volumeMounts"]).iter().enumerate() {
+    for (index, mount) in object::list(container, &["volumeMounts"]).iter().enumerate() {
         let name = object::text(mount, &["name"]);
         if !volumes.contains(&name) {
-            errors.push(field::not_found(format!("{path}.volumeMounts[{place}].name"), name));
+            errors.push(field::not_found(format!("{path}.volumeMounts[{index}].name"), name));
         }
     }
     for probe in ["livenessProbe", "readinessProbe", "startupProbe"] {
-        let does_nothing =
-            |probe: &Value| ["exec", "httpGet", "tcpSocket", "grpc"].iter().all(|way| probe.get(way).is_none());
-        if container.get(probe).is_some_and(does_nothing) {
+        let has_no_handler =
+            |probe: &Value| ["exec", "httpGet", "tcpSocket", "grpc"].iter().all(|handler| probe.get(handler).is_none());
+        if container.get(probe).is_some_and(has_no_handler) {
             errors.push(field::required(format!("{path}.{probe}"), "must specify a handler type"));
         }
     }
@@ -38,12 +39,12 @@ pub(super) fn validate_container(container: &Value, spec: &Value, path: &str, er
 }
 
 fn validate_ports(container: &Value, path: &str, errors: &mut Vec<FieldError>) {
-    let mut taken = BTreeSet::new();
-    for (place, port) in object::list(container, &["ports"]).iter().enumerate() {
-        let path = format!("{path}.ports[{place}]");
-        for (number, least) in [("containerPort", 1), ("hostPort", 0)] {
-            let value = object::number(port, &[number]).unwrap_or(least);
-            if !(least..=65535).contains(&value) {
+    let mut used_host_ports = BTreeSet::new();
+    for (index, port) in object::list(container, &["ports"]).iter().enumerate() {
+        let path = format!("{path}.ports[{index}]");
+        for (number, min) in [("containerPort", 1), ("hostPort", 0)] {
+            let value = object::number(port, &[number]).unwrap_or(min);
+            if !(min..=65535).contains(&value) {
                 let detail = "must be between 1 and 65535, inclusive";
                 errors.push(field::invalid(format!("{path}.{number}"), value, detail));
             }
@@ -54,18 +55,18 @@ fn validate_ports(container: &Value, path: &str, errors: &mut Vec<FieldError>) {
         }
         if let Some(host) = object::number(port, &["hostPort"]).filter(|host| *host > 0) {
             let key = format!("{protocol}/{}/{host}", object::text(port, &["hostIP"]));
-            if !taken.insert(key.clone()) {
+            if !used_host_ports.insert(key.clone()) {
                 errors.push(field::duplicate(format!("{path}.hostPort"), key));
             }
         }
     }
 }
 
-/// Volumes have different names and one source each.
+/// Validates that volumes have distinct names and one source each.
 pub(super) fn validate_volumes(spec: &Value, path: &str, errors: &mut Vec<FieldError>) {
     let mut seen = BTreeSet::new();
-    for (place, volume) in object::list(spec, &["volumes"]).iter().enumerate() {
-        let path = format!("{path}.volumes[{place}]");
+    for (index, volume) in object::list(spec, &["volumes"]).iter().enumerate() {
+        let path = format!("{path}.volumes[{index}]");
         let sources =
             volume.as_object().into_iter().flatten().map(|(source, _)| source).filter(|field| *field != "name");
         for source in sources.skip(1) {

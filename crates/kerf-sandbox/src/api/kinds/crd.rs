@@ -1,4 +1,4 @@
-//! `CustomResourceDefinitions`: whether one is right, and the status that says that it is served.
+//! `CustomResourceDefinitions`: defaults, the status that reports them as served, and validation.
 
 use kerf_api::admission::CustomResource;
 use serde_json::{Value, json};
@@ -12,35 +12,36 @@ use crate::api::object;
 pub(super) const CUSTOM_RESOURCE_DEFINITION: KindStrategy = KindStrategy {
     default,
     prepare_for_create: set_established_status,
-    prepare_for_update: |definition, _, moment| set_established_status(definition, moment),
+    prepare_for_update: |crd, _, context| set_established_status(crd, context),
     validate,
     ..NO_OP_STRATEGY
 };
 
-fn default(definition: &mut Value) {
-    let kind = object::text(definition, &["spec", "names", "kind"]).to_string();
-    let names = object::ensure_object(definition, &["spec", "names"]);
+fn default(crd: &mut Value) {
+    let kind = object::text(crd, &["spec", "names", "kind"]).to_string();
+    let names = object::ensure_object(crd, &["spec", "names"]);
     names.entry("singular").or_insert_with(|| kind.to_lowercase().into());
     names.entry("listKind").or_insert_with(|| format!("{kind}List").into());
-    set_defaults(object::ensure_object(definition, &["spec", "conversion"]), &[("strategy", Text("None"))]);
+    set_defaults(object::ensure_object(crd, &["spec", "conversion"]), &[("strategy", Text("None"))]);
 }
 
-/// Says that the names are accepted and the resource is served, which is true as soon as the definition is stored.
-fn set_established_status(definition: &mut Value, moment: &mut WriteContext<'_>) {
-    let now = object::rfc3339_seconds(moment.now);
-    let names = object::at(definition, &["spec", "names"]).cloned().unwrap_or_default();
-    let versions = object::list(definition, &["spec", "versions"]).iter();
-    let stored = versions
+/// Sets the conditions `NamesAccepted` and `Established`. Both are true as soon as the CRD is
+/// stored, because the server serves a stored CRD at once.
+fn set_established_status(crd: &mut Value, context: &mut WriteContext<'_>) {
+    let now = object::rfc3339_seconds(context.now);
+    let names = object::at(crd, &["spec", "names"]).cloned().unwrap_or_default();
+    let versions = object::list(crd, &["spec", "versions"]).iter();
+    let storage_versions = versions
         .filter(|version| object::flag(version, &["storage"]))
         .map(|version| object::text(version, &["name"]).to_string());
-    let stored: Vec<String> = stored.collect();
-    let status = object::ensure_object(definition, &["status"]);
+    let storage_versions: Vec<String> = storage_versions.collect();
+    let status = object::ensure_object(crd, &["status"]);
     status.insert("acceptedNames".into(), names);
-    let known = status.entry("storedVersions").or_insert_with(|| json!([]));
-    if let Some(known) = known.as_array_mut() {
-        for version in stored {
-            if !known.contains(&Value::from(version.as_str())) {
-                known.push(version.into());
+    let stored_versions = status.entry("storedVersions").or_insert_with(|| json!([]));
+    if let Some(stored_versions) = stored_versions.as_array_mut() {
+        for version in storage_versions {
+            if !stored_versions.contains(&Value::from(version.as_str())) {
+                stored_versions.push(version.into());
             }
         }
     }
@@ -53,15 +54,15 @@ fn set_established_status(definition: &mut Value, moment: &mut WriteContext<'_>)
     });
 }
 
-fn validate(definition: &Value, old: Option<&Value>, errors: &mut Vec<FieldError>) {
-    if let Err(found) = CustomResource::compile(definition) {
-        errors.extend(found);
+fn validate(crd: &Value, old: Option<&Value>, errors: &mut Vec<FieldError>) {
+    if let Err(problems) = CustomResource::compile(crd) {
+        errors.extend(problems);
     }
     let Some(old) = old else { return };
     for path in [&["spec", "group"][..], &["spec", "scope"], &["spec", "names", "plural"]] {
-        let now = object::at(definition, path);
-        if object::at(old, path) != now {
-            errors.push(field::invalid(path.join("."), now.cloned().unwrap_or_default(), "field is immutable"));
+        let current = object::at(crd, path);
+        if object::at(old, path) != current {
+            errors.push(field::invalid(path.join("."), current.cloned().unwrap_or_default(), "field is immutable"));
         }
     }
 }

@@ -1,14 +1,13 @@
-//! Filling in what an object leaves out, from small tables.
+//! Defaulting of omitted fields from small tables.
 
 use serde_json::{Map, Value};
 
-/// A constant that can stand in a table.
+/// A default value in a table.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum DefaultValue {
     Text(&'static str),
     Number(i64),
     Flag(bool),
-    /// An empty object.
     EmptyObject,
 }
 
@@ -23,7 +22,7 @@ impl From<DefaultValue> for Value {
     }
 }
 
-/// Sets each key that is missing, or is an empty string.
+/// Sets each key that is missing or has an empty string.
 pub(super) fn set_defaults(object: &mut Map<String, Value>, defaults: &[(&str, DefaultValue)]) {
     for (key, constant) in defaults {
         match object.get(*key) {
@@ -35,7 +34,7 @@ pub(super) fn set_defaults(object: &mut Map<String, Value>, defaults: &[(&str, D
     }
 }
 
-/// [`fill`] for an object that may not be one.
+/// Calls [`set_defaults`] if `object` is a JSON object.
 pub(super) fn set_defaults_if_object(object: &mut Value, defaults: &[(&str, DefaultValue)]) {
     if let Some(object) = object.as_object_mut() {
         set_defaults(object, defaults);

@@ -1,5 +1,5 @@
-//! Events have two faces, `v1` and `events.k8s.io/v1`, over one store: written through one they are read through the other. They
-//! are kept in the form of `v1`.
+//! Events, which are served as `v1` and as `events.k8s.io/v1` from one table. An Event that was
+//! written in one version can be read in the other. Events are stored in the form of `v1`.
 
 use serde_json::{Map, Value, json};
 
@@ -21,7 +21,8 @@ pub(super) const CORE_FIELDS: &[(&str, &str)] = &[
     ("type", ""),
 ];
 
-/// The same fields in the same order, as the other face calls them: selectors are matched by place.
+/// The fields of [`CORE_FIELDS`] under their names in `events.k8s.io/v1`. The order must be equal:
+/// selectors match by position.
 pub(super) const EVENTS_V1_FIELDS: &[(&str, &str)] = &[
     ("regarding.kind", ""),
     ("regarding.namespace", ""),
@@ -39,17 +40,22 @@ pub(super) const EVENTS_V1_FIELDS: &[(&str, &str)] = &[
 pub(super) const CORE_EVENT: KindStrategy = KindStrategy {
     default: default_core,
     validate: |event, _, errors| {
-        let (own, regarded) = (object::namespace(event), object::text(event, &["involvedObject", "namespace"]));
-        // What belongs to no namespace is told of in the default one.
-        if regarded != own && !(regarded.is_empty() && own == "default") {
-            errors.push(field::invalid("involvedObject.namespace", regarded, "does not match event.namespace"));
+        let (event_namespace, involved_namespace) =
+            (object::namespace(event), object::text(event, &["involvedObject", "namespace"]));
+        // Events about cluster-scoped objects are in the namespace `default`.
+        if involved_namespace != event_namespace && !(involved_namespace.is_empty() && event_namespace == "default") {
+            errors.push(field::invalid(
+                "involvedObject.namespace",
+                involved_namespace,
+                "does not match event.namespace",
+            ));
         }
     },
     ..NO_OP_STRATEGY
 };
 pub(super) const EVENTS_V1_EVENT: KindStrategy = NO_OP_STRATEGY;
 
-/// How the fields of the two faces correspond, `v1` first.
+/// Field names in `v1` and the corresponding names in `events.k8s.io/v1`.
 const CORE_TO_EVENTS_V1_FIELDS: &[(&str, &str)] = &[
     ("involvedObject", "regarding"),
     ("message", "note"),
@@ -74,28 +80,28 @@ fn default_core(event: &mut Value) {
     event.entry("reportingInstance").or_insert_with(|| "".into());
 }
 
-/// An event as `events.k8s.io/v1` shows it.
+/// Converts a stored Event to `events.k8s.io/v1`.
 pub(crate) fn core_event_to_events_v1(event: &Value) -> Value {
-    let mut shown = rename(event, CORE_TO_EVENTS_V1_FIELDS.iter().copied());
-    shown.insert("apiVersion".into(), "events.k8s.io/v1".into());
-    shown.insert("kind".into(), "Event".into());
+    let mut served = rename(event, CORE_TO_EVENTS_V1_FIELDS.iter().copied());
+    served.insert("apiVersion".into(), "events.k8s.io/v1".into());
+    served.insert("kind".into(), "Event".into());
     for key in ["reportingController", "reportingInstance"] {
-        if shown.get(key).is_some_and(|value| value == "") {
-            shown.remove(key);
+        if served.get(key).is_some_and(|value| value == "") {
+            served.remove(key);
         }
     }
-    shown.into()
+    served.into()
 }
 
-/// An event as it is kept.
+/// Converts an Event of `events.k8s.io/v1` to the stored form.
 pub(crate) fn events_v1_event_to_core(event: &Value) -> Value {
-    let mut kept = rename(event, CORE_TO_EVENTS_V1_FIELDS.iter().map(|(core, other)| (*other, *core)));
-    kept.insert("apiVersion".into(), "v1".into());
-    kept.insert("kind".into(), "Event".into());
+    let mut stored = rename(event, CORE_TO_EVENTS_V1_FIELDS.iter().map(|(core, other)| (*other, *core)));
+    stored.insert("apiVersion".into(), "v1".into());
+    stored.insert("kind".into(), "Event".into());
     for key in ["involvedObject", "source"] {
-        kept.entry(key).or_insert_with(|| json!({}));
+        stored.entry(key).or_insert_with(|| json!({}));
     }
-    kept.into()
+    stored.into()
 }
 
 fn rename<'a>(event: &Value, names: impl Iterator<Item = (&'a str, &'a str)>) -> Map<String, Value> {
@@ -107,15 +113,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_event_reads_the_same_through_both_faces() {
+    fn an_event_reads_the_same_in_both_api_versions() {
         let new = json!({
             "apiVersion": "events.k8s.io/v1", "kind": "Event", "metadata": {"name": "e"}, "regarding": {"kind": "Pod", "name": "p"},
             "note": "hello", "reason": "Started", "type": "Normal", "reportingController": "kubelet", "reportingInstance": "n1",
             "deprecatedSource": {}, "eventTime": "2026-01-01T00:00:00.000000Z", "action": "Start",
         });
-        let kept = events_v1_event_to_core(&new);
-        assert_eq!(kept["involvedObject"]["name"], "p");
-        assert_eq!(kept["message"], "hello");
-        assert_eq!(core_event_to_events_v1(&kept), new);
+        let stored = events_v1_event_to_core(&new);
+        assert_eq!(stored["involvedObject"]["name"], "p");
+        assert_eq!(stored["message"], "hello");
+        assert_eq!(core_event_to_events_v1(&stored), new);
     }
 }

@@ -1,12 +1,12 @@
-//! Namespaces: they are Active until deleted, then Terminating until whoever cleans them up has emptied `spec.finalizers`
-//! through the `finalize` subresource.
+//! Namespaces: `Active` until deletion, then `Terminating` until the namespace controller has
+//! emptied `spec.finalizers` through the `finalize` subresource.
 
 use serde_json::{Value, json};
 
 use super::{KindStrategy, NO_OP_STRATEGY, WriteContext};
 use crate::api::object;
 
-/// The finalizer that every namespace is born with.
+/// The finalizer that every namespace has from its creation.
 const FINALIZER: &str = "kubernetes";
 
 pub(super) const NAMESPACE: KindStrategy = KindStrategy {
@@ -30,11 +30,11 @@ pub(super) const NAMESPACE: KindStrategy = KindStrategy {
     ..NO_OP_STRATEGY
 };
 
-/// Only the `finalize` subresource takes finalizers of the spec away.
+/// Restores the stored `spec.finalizers`: only the `finalize` subresource may remove them.
 fn keep_finalizers(namespace: &mut Value, old: &Value, _: &mut WriteContext<'_>) {
     match object::at(old, &["spec", "finalizers"]) {
         Some(finalizers) => {
-            drop(object::ensure_object(namespace, &["spec"]).insert("finalizers".into(), finalizers.clone()))
+            drop(object::ensure_object(namespace, &["spec"]).insert("finalizers".into(), finalizers.clone()));
         }
         None => drop(object::remove(namespace, &["spec", "finalizers"])),
     }

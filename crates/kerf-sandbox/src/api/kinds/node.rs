@@ -1,4 +1,4 @@
-//! Nodes.
+//! Nodes: defaults and validation of taints, provider ID and pod CIDRs.
 
 use serde_json::Value;
 
@@ -25,7 +25,7 @@ fn default(node: &mut Value) {
         .or_insert_with(|| 0.into());
 }
 
-/// What a machine says of itself: these are never left out, whoever creates the node.
+/// Fields of `status.nodeInfo`. They are always present, also if the create request omits them.
 const NODE_INFO: [&str; 10] = [
     "architecture",
     "bootID",
@@ -41,8 +41,8 @@ const NODE_INFO: [&str; 10] = [
 
 fn validate(node: &Value, old: Option<&Value>, errors: &mut Vec<FieldError>) {
     let taints = object::list(node, &["spec", "taints"]);
-    for (place, taint) in taints.iter().enumerate() {
-        let path = format!("metadata.taints[{place}]");
+    for (index, taint) in taints.iter().enumerate() {
+        let path = format!("metadata.taints[{index}]");
         let (key, value, effect) =
             (object::text(taint, &["key"]), object::text(taint, &["value"]), object::text(taint, &["effect"]));
         for problem in names::qualified_name_problems(key) {
@@ -57,16 +57,17 @@ fn validate(node: &Value, old: Option<&Value>, errors: &mut Vec<FieldError>) {
             let known = &["NoSchedule", "PreferNoSchedule", "NoExecute"];
             errors.push(field::not_supported(format!("{path}.effect"), effect, known));
         }
-        let same = |other: &Value| object::text(other, &["key"]) == key && object::text(other, &["effect"]) == effect;
-        if taints[..place].iter().any(same) {
+        let is_duplicate =
+            |other: &Value| object::text(other, &["key"]) == key && object::text(other, &["effect"]) == effect;
+        if taints[..index].iter().any(is_duplicate) {
             let detail = "taints must be unique by key and effect pair";
             errors.push(field::duplicate(path.as_str(), taint.clone()));
             errors.push(field::forbidden(path, detail));
         }
     }
     let Some(old) = old else { return };
-    let before = object::text(old, &["spec", "providerID"]);
-    if !before.is_empty() && before != object::text(node, &["spec", "providerID"]) {
+    let old_provider_id = object::text(old, &["spec", "providerID"]);
+    if !old_provider_id.is_empty() && old_provider_id != object::text(node, &["spec", "providerID"]) {
         let detail = "node updates may not change providerID except from \"\" to valid";
         errors.push(field::forbidden("spec.providerID", detail));
     }

@@ -1,4 +1,4 @@
-//! Pods: what they are born with, their class of service, and the rules for changing them.
+//! Pods: their initial status and QoS class, and the validation of new and changed pods.
 
 use kerf_api::quantity::Quantity;
 use serde_json::{Value, json};
@@ -31,7 +31,7 @@ pub(super) const POD: KindStrategy = KindStrategy {
     ..NO_OP_STRATEGY
 };
 
-fn prepare_for_create(pod: &mut Value, moment: &mut WriteContext<'_>) {
+fn prepare_for_create(pod: &mut Value, context: &mut WriteContext<'_>) {
     merge_label_keys(pod);
     let mut status = json!({"phase": "Pending", "qosClass": qos_class(pod)});
     if !object::list(pod, &["spec", "schedulingGates"]).is_empty() {
@@ -40,14 +40,14 @@ fn prepare_for_create(pod: &mut Value, moment: &mut WriteContext<'_>) {
             "status": "False",
             "reason": "SchedulingGated",
             "message": "Scheduling is blocked due to non-empty scheduling gates",
-            "lastTransitionTime": object::rfc3339_seconds(moment.now),
+            "lastTransitionTime": object::rfc3339_seconds(context.now),
         }]);
     }
     object::ensure_object(pod, &[]).insert("status".into(), status);
 }
 
 fn prepare_for_status_update(pod: &mut Value, old: &Value, _: &mut WriteContext<'_>) {
-    // Kubelets write back whole pods; who owns a pod is none of their business.
+    // Kubelets write whole pods through the status subresource; they must not change the owners.
     match object::at(old, &["metadata", "ownerReferences"]) {
         Some(owners) => object::set_meta(pod, "ownerReferences", owners.clone()),
         None => drop(object::remove(pod, &["metadata", "ownerReferences"])),
@@ -72,8 +72,8 @@ fn validate(pod: &Value, old: Option<&Value>, errors: &mut Vec<FieldError>) {
     pod_update::validate_update(spec, old.get("spec").unwrap_or(&empty), errors);
 }
 
-/// The class of service: `Guaranteed` if every container's requests are its limits, for both CPU and memory; `BestEffort` if
-/// none asks for either; else `Burstable`.
+/// Returns the QoS class. `Guaranteed`: the requests of every container equal its limits, for CPU
+/// and memory. `BestEffort`: no container requests or limits either. Otherwise `Burstable`.
 pub(crate) fn qos_class(pod: &Value) -> &'static str {
     let containers = ["initContainers", "containers"].into_iter().flat_map(|list| object::list(pod, &["spec", list]));
     let amount = |container: &Value, which: &str, resource: &str| {
@@ -81,24 +81,24 @@ pub(crate) fn qos_class(pod: &Value) -> &'static str {
         amount.filter(|amount| !amount.is_zero())
     };
     let pod_level = object::at(pod, &["spec", "resources"]).map(|_| pod.get("spec").unwrap_or(&Value::Null));
-    let asked: Vec<&Value> = pod_level.map_or_else(|| containers.collect(), |spec| vec![spec]);
-    let (mut any, mut guaranteed) = (false, true);
-    for container in asked {
+    let resource_holders: Vec<&Value> = pod_level.map_or_else(|| containers.collect(), |spec| vec![spec]);
+    let (mut has_any, mut guaranteed) = (false, true);
+    for container in resource_holders {
         for resource in ["cpu", "memory"] {
             let (request, limit) = (amount(container, "requests", resource), amount(container, "limits", resource));
-            any |= request.is_some() || limit.is_some();
+            has_any |= request.is_some() || limit.is_some();
             guaranteed &= limit.is_some() && request.or(limit) == limit;
         }
     }
-    match (any, guaranteed) {
+    match (has_any, guaranteed) {
         (false, _) => "BestEffort",
         (true, true) => "Guaranteed",
         (true, false) => "Burstable",
     }
 }
 
-/// Writes `matchLabelKeys` and `mismatchLabelKeys` into the selectors beside them, with the values that this pod has: whoever
-/// reads the pod later (schedulers, autoscalers) only needs to look at the selectors.
+/// Merges `matchLabelKeys` and `mismatchLabelKeys` into the label selectors beside them, with this
+/// pod's label values. Schedulers and autoscalers then only need to evaluate the selectors.
 fn merge_label_keys(pod: &mut Value) {
     let labels = object::at(pod, &["metadata", "labels"]).cloned().unwrap_or_default();
     for constraint in object::list_mut(pod, &["spec", "topologySpreadConstraints"]) {
@@ -144,7 +144,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn classes_of_service() {
+    fn pods_get_their_qos_class() {
         let pod = |containers: Value| json!({"spec": {"containers": containers}});
         let full = json!({"limits": {"cpu": "1", "memory": "1Gi"}, "requests": {"cpu": "1000m", "memory": "1Gi"}});
         for (containers, class) in [

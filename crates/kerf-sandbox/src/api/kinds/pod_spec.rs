@@ -1,4 +1,4 @@
-//! The pod spec, which pods and templates share: its defaults, and what is wrong with one.
+//! The pod spec of pods and pod templates: defaults and validation.
 
 use serde_json::{Map, Value};
 
@@ -27,11 +27,11 @@ const PROBE_DEFAULTS: &[(&str, DefaultValue)] = &[
     ("successThreshold", Number(1)),
     ("failureThreshold", Number(3)),
 ];
-/// Octal 0644, which JSON writes in decimal.
+/// Octal 0644. JSON has decimal numbers only.
 const FILE_MODE_DEFAULTS: &[(&str, DefaultValue)] = &[("defaultMode", Number(420))];
 const CONTAINER_LISTS: [&str; 3] = ["containers", "initContainers", "ephemeralContainers"];
 
-/// Fills in a pod spec, wherever it stands.
+/// Sets the defaults of a pod spec, of a pod or of a template.
 pub(super) fn default(spec: &mut Value) {
     let Some(fields) = spec.as_object_mut() else { return };
     set_defaults(fields, POD_SPEC_DEFAULTS);
@@ -81,7 +81,8 @@ fn default_http_get(handler: &mut Value) {
     }
 }
 
-/// Whether an image is of the tag `latest`, which is also what no tag means. A digest is not a tag.
+/// Returns true if the tag is `latest` or missing. An image with a digest and no tag is not
+/// `latest`.
 fn is_latest(image: &str) -> bool {
     let name = image.split_once('@').map_or(image, |(name, _)| name);
     let last = name.rsplit('/').next().unwrap_or(name);
@@ -118,7 +119,7 @@ fn default_volume(volume: &mut Value) {
     }
 }
 
-/// What a pod (and not a template) gets besides.
+/// Sets the defaults that pods have and templates do not.
 pub(super) fn default_pod_only_fields(spec: &mut Value) {
     let Some(fields) = spec.as_object_mut() else { return };
     set_defaults(fields, &[("enableServiceLinks", Flag(true))]);
@@ -151,15 +152,15 @@ fn copy_limits_to_requests(container: &mut Value) {
     }
 }
 
-/// Judges a pod spec that stands at `path`.
+/// Validates the pod spec at `path`.
 pub(super) fn validate_pod_spec(spec: &Value, path: &str, errors: &mut Vec<FieldError>) {
     if object::list(spec, &["containers"]).is_empty() {
         errors.push(field::required(format!("{path}.containers"), ""));
     }
     let mut seen = std::collections::BTreeSet::new();
     for list in ["initContainers", "containers"] {
-        for (place, container) in object::list(spec, &[list]).iter().enumerate() {
-            let path = format!("{path}.{list}[{place}]");
+        for (index, container) in object::list(spec, &[list]).iter().enumerate() {
+            let path = format!("{path}.{list}[{index}]");
             let name = object::text(container, &["name"]);
             if name.is_empty() {
                 errors.push(field::required(format!("{path}.name"), ""));
@@ -195,10 +196,10 @@ pub(super) fn validate_pod_spec(spec: &Value, path: &str, errors: &mut Vec<Field
             errors.push(field::invalid(format!("{path}.nodeName"), node, problem));
         }
     }
-    for (place, gate) in object::list(spec, &["schedulingGates"]).iter().enumerate() {
+    for (index, gate) in object::list(spec, &["schedulingGates"]).iter().enumerate() {
         let name = object::text(gate, &["name"]);
         for problem in names::qualified_name_problems(name) {
-            errors.push(field::invalid(format!("{path}.schedulingGates[{place}]"), name, problem));
+            errors.push(field::invalid(format!("{path}.schedulingGates[{index}]"), name, problem));
         }
     }
     validate_tolerations(spec, path, errors);
@@ -208,8 +209,8 @@ pub(super) fn validate_pod_spec(spec: &Value, path: &str, errors: &mut Vec<Field
 }
 
 fn validate_tolerations(spec: &Value, path: &str, errors: &mut Vec<FieldError>) {
-    for (place, toleration) in object::list(spec, &["tolerations"]).iter().enumerate() {
-        let path = format!("{path}.tolerations[{place}]");
+    for (index, toleration) in object::list(spec, &["tolerations"]).iter().enumerate() {
+        let path = format!("{path}.tolerations[{index}]");
         let (key, operator) = (object::text(toleration, &["key"]), object::text(toleration, &["operator"]));
         let (value, effect) = (object::text(toleration, &["value"]), object::text(toleration, &["effect"]));
         if key.is_empty() {
@@ -262,16 +263,16 @@ fn validate_node_selector(spec: &Value, path: &str, errors: &mut Vec<FieldError>
 
 fn validate_topology_spread(spec: &Value, path: &str, errors: &mut Vec<FieldError>) {
     let constraints = object::list(spec, &["topologySpreadConstraints"]);
-    for (place, constraint) in constraints.iter().enumerate() {
+    for (index, constraint) in constraints.iter().enumerate() {
         let pair = |constraint: &Value| {
             ["topologyKey", "whenUnsatisfiable"].map(|field| object::text(constraint, &[field]).to_owned())
         };
         let [key, action] = pair(constraint);
-        if constraints[place + 1..].iter().any(|other| pair(other) == [key.clone(), action.clone()]) {
-            let path = format!("{path}.topologySpreadConstraints[{place}].{{topologyKey, whenUnsatisfiable}}");
+        if constraints[index + 1..].iter().any(|other| pair(other) == [key.clone(), action.clone()]) {
+            let path = format!("{path}.topologySpreadConstraints[{index}].{{topologyKey, whenUnsatisfiable}}");
             errors.push(field::duplicate(path, format!("{{{key}, {action}}}")));
         }
-        let path = format!("{path}.topologySpreadConstraints[{place}]");
+        let path = format!("{path}.topologySpreadConstraints[{index}]");
         let skew = object::number(constraint, &["maxSkew"]).unwrap_or_default();
         if skew <= 0 {
             errors.push(field::invalid(format!("{path}.maxSkew"), skew, "must be greater than zero"));
@@ -307,23 +308,23 @@ fn validate_affinity(spec: &Value, path: &str, errors: &mut Vec<FieldError>) {
         if terms.is_empty() {
             errors.push(field::required(path.as_str(), "must have at least one node selector term"));
         }
-        for (place, term) in terms.iter().enumerate() {
-            validate_node_selector_term(term, &format!("{path}[{place}]"), errors);
+        for (index, term) in terms.iter().enumerate() {
+            validate_node_selector_term(term, &format!("{path}[{index}]"), errors);
         }
     }
-    for (place, preference) in object::list(affinity, &["nodeAffinity", PREFERRED]).iter().enumerate() {
-        let path = format!("{path}.nodeAffinity.{PREFERRED}[{place}]");
+    for (index, preference) in object::list(affinity, &["nodeAffinity", PREFERRED]).iter().enumerate() {
+        let path = format!("{path}.nodeAffinity.{PREFERRED}[{index}]");
         validate_weight(preference, &path, errors);
         if let Some(term) = preference.get("preference") {
             validate_node_selector_term(term, &format!("{path}.preference"), errors);
         }
     }
     for kind in ["podAffinity", "podAntiAffinity"] {
-        for (place, term) in object::list(affinity, &[kind, REQUIRED]).iter().enumerate() {
-            validate_pod_affinity_term(term, &format!("{path}.{kind}.{REQUIRED}[{place}]"), errors);
+        for (index, term) in object::list(affinity, &[kind, REQUIRED]).iter().enumerate() {
+            validate_pod_affinity_term(term, &format!("{path}.{kind}.{REQUIRED}[{index}]"), errors);
         }
-        for (place, weighted) in object::list(affinity, &[kind, PREFERRED]).iter().enumerate() {
-            let path = format!("{path}.{kind}.{PREFERRED}[{place}]");
+        for (index, weighted) in object::list(affinity, &[kind, PREFERRED]).iter().enumerate() {
+            let path = format!("{path}.{kind}.{PREFERRED}[{index}]");
             validate_weight(weighted, &path, errors);
             if let Some(term) = weighted.get("podAffinityTerm") {
                 validate_pod_affinity_term(term, &format!("{path}.podAffinityTerm"), errors);
@@ -349,8 +350,8 @@ fn validate_pod_affinity_term(term: &Value, path: &str, errors: &mut Vec<FieldEr
 }
 
 fn validate_node_selector_term(term: &Value, path: &str, errors: &mut Vec<FieldError>) {
-    for (place, requirement) in object::list(term, &["matchExpressions"]).iter().enumerate() {
-        let path = format!("{path}.matchExpressions[{place}]");
+    for (index, requirement) in object::list(term, &["matchExpressions"]).iter().enumerate() {
+        let path = format!("{path}.matchExpressions[{index}]");
         let values = object::list(requirement, &["values"]).len();
         let operator = object::text(requirement, &["operator"]);
         match operator {

@@ -1,5 +1,5 @@
-//! What may change in a pod that exists: images, a deadline, more tolerations, fewer scheduling gates. Everything else was
-//! decided when the pod was made, and controllers rely on that.
+//! Validation of pod updates. Images, the active deadline, additional tolerations and removed
+//! scheduling gates are allowed. All other fields are immutable, and controllers rely on that.
 
 use serde_json::{Map, Value};
 
@@ -10,12 +10,12 @@ const FORBIDDEN_UPDATE_MESSAGE: &str = "pod updates may not change fields other 
      `spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),`spec.terminationGracePeriodSeconds` \
      (allow it to be set to 1 if it was previously negative)";
 
-/// Judges the change from `old` to `new`.
+/// Validates the change of the spec from `old` to `new`.
 pub(super) fn validate_update(new: &Value, old: &Value, errors: &mut Vec<FieldError>) {
     for list in ["containers", "initContainers"] {
-        for (place, container) in object::list(new, &[list]).iter().enumerate() {
+        for (index, container) in object::list(new, &[list]).iter().enumerate() {
             if object::text(container, &["image"]).is_empty() {
-                errors.push(field::required(format!("spec.{list}[{place}].image"), ""));
+                errors.push(field::required(format!("spec.{list}[{index}].image"), ""));
             }
         }
     }
@@ -26,7 +26,8 @@ pub(super) fn validate_update(new: &Value, old: &Value, errors: &mut Vec<FieldEr
     }
 }
 
-/// The spec without what may change (`gates` is the spec that says whether the pod was still held back).
+/// Returns the spec without the fields that may change. The stored spec `old` decides whether the
+/// pod has scheduling gates.
 fn immutable_part(spec: &Value, old: &Value) -> Map<String, Value> {
     let mut fixed = spec.as_object().cloned().unwrap_or_default();
     for list in ["containers", "initContainers"] {
@@ -41,7 +42,7 @@ fn immutable_part(spec: &Value, old: &Value) -> Map<String, Value> {
         fixed.remove("terminationGracePeriodSeconds");
     }
     if !object::list(old, &["schedulingGates"]).is_empty() {
-        // A pod that is held back may still be told where to go.
+        // The node selector and affinity of a gated pod may still change.
         fixed.remove("nodeSelector");
         if let Some(affinity) = fixed.get_mut("affinity") {
             object::remove(affinity, &["nodeAffinity"]);
@@ -57,21 +58,22 @@ fn validate_tolerations(new: &Value, old: &Value, errors: &mut Vec<FieldError>) 
         object::remove(&mut toleration, &["tolerationSeconds"]);
         toleration
     };
-    let now: Vec<Value> = object::list(new, &["tolerations"]).iter().map(without_time).collect();
-    if object::list(old, &["tolerations"]).iter().any(|toleration| !now.contains(&without_time(toleration))) {
+    let new_tolerations: Vec<Value> = object::list(new, &["tolerations"]).iter().map(without_time).collect();
+    if object::list(old, &["tolerations"]).iter().any(|toleration| !new_tolerations.contains(&without_time(toleration)))
+    {
         let detail = "existing toleration can not be modified except its tolerationSeconds";
         errors.push(field::forbidden("spec.tolerations", detail));
     }
 }
 
 fn validate_scheduling_gates(new: &Value, old: &Value, errors: &mut Vec<FieldError>) {
-    let before: Vec<&str> =
+    let old_gates: Vec<&str> =
         object::list(old, &["schedulingGates"]).iter().map(|gate| object::text(gate, &["name"])).collect();
-    for (place, gate) in object::list(new, &["schedulingGates"]).iter().enumerate() {
+    for (index, gate) in object::list(new, &["schedulingGates"]).iter().enumerate() {
         let name = object::text(gate, &["name"]);
-        if !before.contains(&name) {
+        if !old_gates.contains(&name) {
             let detail = format!("only deletion is allowed, but found new scheduling gate '{name}'");
-            errors.push(field::forbidden(format!("spec.schedulingGates[{place}].name"), detail));
+            errors.push(field::forbidden(format!("spec.schedulingGates[{index}].name"), detail));
         }
     }
 }
@@ -115,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gated_pod_may_be_steered_and_released() {
+    fn a_gated_pod_may_change_its_node_selector_and_lose_its_gates() {
         let old = json!({"containers": [{"name": "c", "image": "a"}], "schedulingGates": [{"name": "x"}], "affinity": {"nodeAffinity": {"a": 1}}});
         let new = json!({"containers": [{"name": "c", "image": "a"}], "nodeSelector": {"zone": "a"}});
         assert!(problems(&new, &old).is_empty(), "{:?}", problems(&new, &old));

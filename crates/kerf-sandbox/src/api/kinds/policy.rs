@@ -1,4 +1,4 @@
-//! Disruption budgets, priorities and limits.
+//! PodDisruptionBudgets, PriorityClasses, RuntimeClasses, ResourceQuotas and LimitRanges.
 
 use serde_json::{Value, json};
 
@@ -71,8 +71,8 @@ pub(super) const LIMIT_RANGE: KindStrategy = KindStrategy {
     ..NO_OP_STRATEGY
 };
 
-/// For containers each bound that is missing follows from the others: the limit from the maximum, the request from the limit or the
-/// minimum.
+/// Sets the missing bounds of a container item: the default limit from the maximum, the default
+/// request from the default limit, or else from the minimum.
 fn default_limits(item: &mut Value) {
     if object::text(item, &["type"]) != "Container" {
         return;

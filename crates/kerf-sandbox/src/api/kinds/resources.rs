@@ -1,5 +1,7 @@
-//! Requests and limits, of a container and of a whole pod (`spec.resources`): what a pod's own are filled in with, and what is wrong with
-//! either. The two obey the same rules but for the names that they may use; besides, a pod's own must have room for its containers'.
+//! Requests and limits of containers and of whole pods (`spec.resources`): defaults and validation.
+//!
+//! Both follow the same rules except for the resource names that they may use. In addition, the
+//! pod-level amounts must be large enough for the containers of the pod.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +12,7 @@ use crate::api::field::{self, FieldError};
 use crate::api::names;
 use crate::api::object;
 
-/// The names without a domain that mean something somewhere, in quotas for example.
+/// Resource names without a domain that Kubernetes defines, for example for quotas.
 const STANDARD_RESOURCES: [&str; 20] = [
     "cpu",
     "memory",
@@ -35,7 +37,7 @@ const STANDARD_RESOURCES: [&str; 20] = [
 ];
 const HUGE_PAGES_PREFIX: &str = "hugepages-";
 
-/// Whose requests and limits they are.
+/// The owner of requests and limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ResourceHolder {
     Container,
@@ -46,7 +48,8 @@ fn is_huge_page(resource: &str) -> bool {
     resource.starts_with(HUGE_PAGES_PREFIX)
 }
 
-/// Whether Kubernetes itself defines it: no domain means its own.
+/// Returns true if Kubernetes itself defines the resource. Its resources have no domain or a domain
+/// `kubernetes.io/`.
 fn is_native(resource: &str) -> bool {
     !resource.contains('/') || resource.contains("kubernetes.io/")
 }
@@ -58,27 +61,27 @@ fn is_extended(resource: &str) -> bool {
         && names::qualified_name_problems(&format!("{QUOTA}{resource}")).is_empty()
 }
 
-/// Whether more may be promised of it than there is.
+/// Returns true if the limits of a resource may exceed what a node has.
 fn can_be_overcommitted(resource: &str) -> bool {
     is_native(resource) && !is_huge_page(resource)
 }
 
-/// Whether a pod can have it as a whole.
+/// Returns true if a pod can have the resource in `spec.resources`.
 fn is_pod_level_resource(resource: &str) -> bool {
     ["cpu", "memory"].contains(&resource) || is_huge_page(resource)
 }
 
 fn amounts<'a>(resources: Option<&'a Value>, which: &str) -> impl Iterator<Item = (&'a str, Quantity)> {
     let amounts = resources.and_then(|resources| resources.get(which)).and_then(Value::as_object);
-    // What was decoded can be read.
+    // Decoding has already rejected quantities that cannot be parsed.
     amounts
         .into_iter()
         .flatten()
         .filter_map(|(resource, amount)| Some((resource.as_str(), amount.as_str()?.parse().ok()?)))
 }
 
-/// What the containers have together: those that run side by side add up, and each one that runs before them needs room beside the
-/// sidecars that began earlier.
+/// Returns the amounts that the containers need together. Containers that run at the same time add
+/// up. An init container runs beside the sidecars that started before it.
 fn aggregate_container_resources<'a>(
     containers: &'a [Value],
     init: &'a [Value],
@@ -86,10 +89,10 @@ fn aggregate_container_resources<'a>(
 ) -> BTreeMap<&'a str, Quantity> {
     let mut total: BTreeMap<&str, Quantity> = BTreeMap::new();
     let mut sidecars: BTreeMap<&str, Quantity> = BTreeMap::new();
-    let mut first: BTreeMap<&str, Quantity> = BTreeMap::new();
-    let mut raise = |resource, amount: Quantity| {
-        let most = first.entry(resource).or_insert(amount);
-        *most = (*most).max(amount);
+    let mut init_peak: BTreeMap<&str, Quantity> = BTreeMap::new();
+    let mut raise_init_peak = |resource, amount: Quantity| {
+        let max = init_peak.entry(resource).or_insert(amount);
+        *max = (*max).max(amount);
     };
     for container in containers {
         for (resource, amount) in amounts(container.get("resources"), which) {
@@ -97,22 +100,22 @@ fn aggregate_container_resources<'a>(
         }
     }
     for container in init {
-        let own = amounts(container.get("resources"), which);
+        let container_amounts = amounts(container.get("resources"), which);
         if object::text(container, &["restartPolicy"]) == "Always" {
-            for (resource, amount) in own {
+            for (resource, amount) in container_amounts {
                 *total.entry(resource).or_default() += amount;
                 *sidecars.entry(resource).or_default() += amount;
-                raise(resource, sidecars[resource]);
+                raise_init_peak(resource, sidecars[resource]);
             }
         } else {
-            for (resource, amount) in own {
-                raise(resource, amount + sidecars.get(resource).copied().unwrap_or_default());
+            for (resource, amount) in container_amounts {
+                raise_init_peak(resource, amount + sidecars.get(resource).copied().unwrap_or_default());
             }
         }
     }
-    for (resource, amount) in first {
-        let most = total.entry(resource).or_insert(amount);
-        *most = (*most).max(amount);
+    for (resource, amount) in init_peak {
+        let max = total.entry(resource).or_insert(amount);
+        *max = (*max).max(amount);
     }
     total
 }
@@ -122,25 +125,29 @@ fn aggregate_resources_in_spec<'a>(spec: &'a Map<String, Value>, which: &str) ->
     aggregate_container_resources(list("containers"), list("initContainers"), which)
 }
 
-/// Fills in what a pod says of itself, if it says anything, from what its containers say: huge pages in full, and of what it limits the
-/// requests. The containers are filled in already.
+/// Sets defaults of the pod-level resources if the pod has any, from its containers: limits of huge
+/// pages, and requests of every resource that has a pod-level limit. The containers must have their
+/// defaults already.
 pub(super) fn default_pod_level_resources(spec: &mut Map<String, Value>) {
-    let says = |spec: &Map<String, Value>, which: &str| {
+    let has_amounts = |spec: &Map<String, Value>, which: &str| {
         let amounts = spec.get("resources").and_then(|resources| resources.get(which)).and_then(Value::as_object);
         amounts.is_some_and(|amounts| !amounts.is_empty())
     };
-    if says(spec, "limits") || says(spec, "requests") {
-        let own = |which: &str, resource: &str| object::at(&spec["resources"], &[which, resource]).is_some();
+    if has_amounts(spec, "limits") || has_amounts(spec, "requests") {
+        let has_own = |which: &str, resource: &str| object::at(&spec["resources"], &[which, resource]).is_some();
         let limits = aggregate_resources_in_spec(spec, "limits").into_iter();
-        let pages = limits.filter(|(resource, _)| is_huge_page(resource) && !own("requests", resource));
-        let pages: Vec<_> = pages.map(|(resource, amount)| (resource.to_owned(), amount.to_string().into())).collect();
-        add_missing_amounts(spec, "limits", pages);
+        let huge_pages = limits.filter(|(resource, _)| is_huge_page(resource) && !has_own("requests", resource));
+        let huge_pages: Vec<_> =
+            huge_pages.map(|(resource, amount)| (resource.to_owned(), amount.to_string().into())).collect();
+        add_missing_amounts(spec, "limits", huge_pages);
     }
-    if says(spec, "limits") {
-        let asked = aggregate_resources_in_spec(spec, "requests").into_iter();
-        let asked = asked.filter(|(resource, _)| is_pod_level_resource(resource) && can_be_overcommitted(resource));
-        let asked: Vec<_> = asked.map(|(resource, amount)| (resource.to_owned(), amount.to_string().into())).collect();
-        add_missing_amounts(spec, "requests", asked);
+    if has_amounts(spec, "limits") {
+        let requests = aggregate_resources_in_spec(spec, "requests").into_iter();
+        let requests =
+            requests.filter(|(resource, _)| is_pod_level_resource(resource) && can_be_overcommitted(resource));
+        let requests: Vec<_> =
+            requests.map(|(resource, amount)| (resource.to_owned(), amount.to_string().into())).collect();
+        add_missing_amounts(spec, "requests", requests);
         let limits = object::at(&spec["resources"], &["limits"]).and_then(Value::as_object);
         let limits = limits.into_iter().flatten().filter(|(resource, _)| is_pod_level_resource(resource));
         let limits: Vec<_> = limits.map(|(resource, limit)| (resource.clone(), limit.clone())).collect();
@@ -148,23 +155,23 @@ pub(super) fn default_pod_level_resources(spec: &mut Map<String, Value>) {
     }
 }
 
-/// Adds to a pod's own amounts what is not there yet.
-fn add_missing_amounts(spec: &mut Map<String, Value>, which: &str, more: Vec<(String, Value)>) {
-    let Some(resources) = spec.get_mut("resources").filter(|_| !more.is_empty()) else { return };
-    let own = object::ensure_object(resources, &[which]);
-    for (resource, amount) in more {
-        own.entry(resource).or_insert(amount);
+/// Adds those amounts to the pod-level resources that are missing there.
+fn add_missing_amounts(spec: &mut Map<String, Value>, which: &str, additions: Vec<(String, Value)>) {
+    let Some(resources) = spec.get_mut("resources").filter(|_| !additions.is_empty()) else { return };
+    let amounts = object::ensure_object(resources, &[which]);
+    for (resource, amount) in additions {
+        amounts.entry(resource).or_insert(amount);
     }
 }
 
-/// Judges the requests and limits of a container at `path`.
+/// Validates the requests and limits of the container at `path`.
 pub(super) fn validate_container_resources(container: &Value, path: &str, errors: &mut Vec<FieldError>) {
     if let Some(resources) = container.get("resources") {
         validate_resources(resources, &format!("{path}.resources"), ResourceHolder::Container, errors);
     }
 }
 
-/// Judges the requests and limits that a pod has as a whole; its spec stands at `path`.
+/// Validates the pod-level resources. `path` is the path of the pod spec.
 pub(super) fn validate_pod_level_resources(spec: &Value, path: &str, errors: &mut Vec<FieldError>) {
     let Some(resources) = spec.get("resources") else { return };
     let path = format!("{path}.resources");
@@ -208,11 +215,12 @@ fn validate_resources(resources: &Value, path: &str, holder: ResourceHolder, err
     }
 }
 
-/// A request is within its limit; where nothing can be promised twice, it is its limit.
+/// Validates that a request is not above its limit. It must equal the limit if the resource cannot
+/// be overcommitted.
 fn validate_request(resources: &Value, resource: &str, amount: Quantity, path: &str, errors: &mut Vec<FieldError>) {
     let limit = amounts(Some(resources), "limits").find(|(name, _)| *name == resource).map(|(_, limit)| limit);
     let overcommits = can_be_overcommitted(resource);
-    let wrong = match limit {
+    let problem = match limit {
         Some(limit) if amount != limit && !overcommits => format!("must be equal to {resource} limit of {limit}"),
         Some(limit) if amount > limit => format!("must be less than or equal to {resource} limit of {limit}"),
         None if !overcommits => {
@@ -222,10 +230,10 @@ fn validate_request(resources: &Value, resource: &str, amount: Quantity, path: &
         }
         Some(_) | None => return,
     };
-    errors.push(field::invalid(format!("{path}.requests"), amount.to_string(), wrong));
+    errors.push(field::invalid(format!("{path}.requests"), amount.to_string(), problem));
 }
 
-/// Whether an amount is made of pages of the size that the resource's name says.
+/// Returns true if the amount is a multiple of the page size that the resource's name states.
 fn is_whole_pages(resource: &str, amount: Quantity) -> bool {
     const UNIT: i128 = 1_000_000_000;
     let size: Option<Quantity> = resource.strip_prefix(HUGE_PAGES_PREFIX).and_then(|size| size.parse().ok());
@@ -233,18 +241,18 @@ fn is_whole_pages(resource: &str, amount: Quantity) -> bool {
 }
 
 fn validate_resource_name(resource: &str, field: &str, holder: ResourceHolder, errors: &mut Vec<FieldError>) {
-    let before = errors.len();
+    let errors_before = errors.len();
     for problem in names::qualified_name_problems(resource) {
         errors.push(field::invalid(field, resource, problem));
     }
-    let plain = !resource.contains('/');
+    let has_no_domain = !resource.contains('/');
     let is_quota_of_pages = resource.strip_prefix("requests.").is_some_and(is_huge_page);
-    let standard = STANDARD_RESOURCES.contains(&resource) || is_huge_page(resource) || is_quota_of_pages;
-    if errors.len() == before && plain && !standard {
+    let is_standard = STANDARD_RESOURCES.contains(&resource) || is_huge_page(resource) || is_quota_of_pages;
+    if errors.len() == errors_before && has_no_domain && !is_standard {
         errors.push(field::invalid(field, resource, "must be a standard resource type or fully qualified"));
     }
     match holder {
-        ResourceHolder::Container if plain => {
+        ResourceHolder::Container if has_no_domain => {
             if !["cpu", "memory", "ephemeral-storage"].contains(&resource) && !is_huge_page(resource) {
                 errors.push(field::invalid(field, resource, "must be a standard resource for containers"));
             }
@@ -255,34 +263,35 @@ fn validate_resource_name(resource: &str, field: &str, holder: ResourceHolder, e
             }
         }
         ResourceHolder::Pod => {
-            if errors.len() == before && !is_pod_level_resource(resource) {
+            if errors.len() == errors_before && !is_pod_level_resource(resource) {
                 errors.push(field::not_supported(field, resource, &["cpu", HUGE_PAGES_PREFIX, "memory"]));
             }
         }
     }
 }
 
-/// The containers have room: what they ask for together is within what the pod asks for, and no limit is beyond the pod's. Huge pages
-/// cannot be promised twice, so their limits must have room together.
+/// Validates that the pod-level resources cover the containers: their aggregate requests must not
+/// exceed the pod's requests, and no container's limit the pod's limit. Huge pages cannot be
+/// overcommitted, so for them the aggregate limits must not exceed the pod's limit.
 fn validate_containers_fit_pod(spec: &Value, resources: &Value, path: &str, errors: &mut Vec<FieldError>) {
-    let own = |which: &str, resource: &str| {
+    let pod_level = |which: &str, resource: &str| {
         amounts(Some(resources), which).find(|(name, _)| *name == resource).map(|(_, amount)| amount)
     };
     let (containers, init) = (object::list(spec, &["containers"]), object::list(spec, &["initContainers"]));
     for which in ["requests", "limits"] {
-        let counted = aggregate_container_resources(containers, init, which).into_iter();
-        for (resource, needed) in counted.filter(|(resource, _)| which == "requests" || is_huge_page(resource)) {
-            if let Some(given) = own(which, resource).filter(|given| needed > *given) {
+        let aggregates = aggregate_container_resources(containers, init, which).into_iter();
+        for (resource, needed) in aggregates.filter(|(resource, _)| which == "requests" || is_huge_page(resource)) {
+            if let Some(pod_amount) = pod_level(which, resource).filter(|pod_amount| needed > *pod_amount) {
                 let detail = format!("must be greater than or equal to aggregate container {which} of {needed}");
-                errors.push(field::invalid(format!("{path}.{which}[{resource}]"), given.to_string(), detail));
+                errors.push(field::invalid(format!("{path}.{which}[{resource}]"), pod_amount.to_string(), detail));
             }
         }
     }
-    for (place, container) in containers.iter().enumerate() {
+    for (index, container) in containers.iter().enumerate() {
         for (resource, limit) in amounts(container.get("resources"), "limits") {
-            if let Some(most) = own("limits", resource).filter(|most| limit > *most) {
-                let field = format!("{path}.containers[{place}][{resource}].limits");
-                let detail = format!("must be less than or equal to pod limits of {most}");
+            if let Some(pod_limit) = pod_level("limits", resource).filter(|pod_limit| limit > *pod_limit) {
+                let field = format!("{path}.containers[{index}][{resource}].limits");
+                let detail = format!("must be less than or equal to pod limits of {pod_limit}");
                 errors.push(field::invalid(field, limit.to_string(), detail));
             }
         }

@@ -1,4 +1,5 @@
-//! Services: types, ports and addresses. Addresses are given in turn and never again, so that two runs agree.
+//! Services: defaults, allocation of addresses and node ports, validation. Addresses are allocated
+//! in ascending order and never reused, so that two runs allocate the same ones.
 
 use serde_json::{Value, json};
 
@@ -33,29 +34,30 @@ fn default(service: &mut Value) {
     }
 }
 
-fn prepare_for_create(service: &mut Value, moment: &mut WriteContext<'_>) {
+fn prepare_for_create(service: &mut Value, context: &mut WriteContext<'_>) {
     object::ensure_object(service, &[]).insert("status".into(), json!({"loadBalancer": {}}));
-    allocate_addresses_and_ports(service, moment);
+    allocate_addresses_and_ports(service, context);
 }
 
-fn prepare_for_update(service: &mut Value, old: &Value, moment: &mut WriteContext<'_>) {
-    // What was given stays given, though a client that replaces the object leaves it out.
+fn prepare_for_update(service: &mut Value, old: &Value, context: &mut WriteContext<'_>) {
+    // Allocated addresses stay, although a client that replaces the object may omit them.
     for key in ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"] {
         if let Some(value) = object::at(old, &["spec", key]) {
             object::ensure_object(service, &["spec"]).entry(key).or_insert_with(|| value.clone());
         }
     }
-    allocate_addresses_and_ports(service, moment);
+    allocate_addresses_and_ports(service, context);
 }
 
-fn allocate_addresses_and_ports(service: &mut Value, moment: &mut WriteContext<'_>) {
+fn allocate_addresses_and_ports(service: &mut Value, context: &mut WriteContext<'_>) {
     let kind = object::text(service, &["spec", "type"]).to_string();
     if kind == "ExternalName" {
         return;
     }
     if object::text(service, &["spec", "clusterIP"]).is_empty() {
-        let serial = moment.next_serial();
-        // 10.96.0.0/12, as a cluster has by default, after the addresses that are set aside by hand.
+        let serial = context.next_serial();
+        // 10.96.0.0/12, the default of a cluster. The first ten addresses are reserved for manual
+        // use.
         let address = 0x0a60_0000_u32 + 10 + (serial % 0x000f_ff00) as u32;
         let [a, b, c, d] = address.to_be_bytes();
         object::ensure_object(service, &["spec"]).insert("clusterIP".into(), format!("{a}.{b}.{c}.{d}").into());
@@ -68,7 +70,7 @@ fn allocate_addresses_and_ports(service: &mut Value, moment: &mut WriteContext<'
     if matches!(kind.as_str(), "NodePort" | "LoadBalancer") {
         for port in object::list_mut(service, &["spec", "ports"]) {
             if object::number(port, &["nodePort"]).unwrap_or_default() == 0 {
-                let number = 30_000 + moment.next_serial() % 2_768;
+                let number = 30_000 + context.next_serial() % 2_768;
                 if let Some(port) = port.as_object_mut() {
                     port.insert("nodePort".into(), number.into());
                 }
@@ -88,8 +90,8 @@ fn validate(service: &Value, old: Option<&Value>, errors: &mut Vec<FieldError>) 
     if ports.is_empty() && kind != "ExternalName" && address != "None" {
         errors.push(field::required("spec.ports", ""));
     }
-    for (place, port) in ports.iter().enumerate() {
-        let path = format!("spec.ports[{place}]");
+    for (index, port) in ports.iter().enumerate() {
+        let path = format!("spec.ports[{index}]");
         if ports.len() > 1 && object::text(port, &["name"]).is_empty() {
             errors.push(field::required(format!("{path}.name"), ""));
         }
@@ -98,8 +100,8 @@ fn validate(service: &Value, old: Option<&Value>, errors: &mut Vec<FieldError>) 
             errors.push(field::invalid(format!("{path}.port"), number, "must be between 1 and 65535, inclusive"));
         }
     }
-    let before = old.map(|old| object::text(old, &["spec", "clusterIP"])).unwrap_or_default();
-    if !before.is_empty() && before != address && kind != "ExternalName" {
+    let old_address = old.map(|old| object::text(old, &["spec", "clusterIP"])).unwrap_or_default();
+    if !old_address.is_empty() && old_address != address && kind != "ExternalName" {
         errors.push(field::invalid("spec.clusterIPs[0]", address, "may not change once set"));
     }
 }

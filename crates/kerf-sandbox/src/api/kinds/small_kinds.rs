@@ -1,4 +1,4 @@
-//! Small kinds with a rule or two.
+//! Kinds with only one or two rules: ConfigMaps, Secrets, role bindings, Leases, Ingresses.
 
 use serde_json::{Value, json};
 
@@ -77,23 +77,25 @@ pub(super) const LEASE: KindStrategy = KindStrategy {
 
 pub(super) const INGRESS: KindStrategy = KindStrategy {
     prepare_for_create: |ingress, _| {
-        drop(object::ensure_object(ingress, &[]).insert("status".into(), json!({"loadBalancer": {}})))
+        drop(object::ensure_object(ingress, &[]).insert("status".into(), json!({"loadBalancer": {}})));
     },
     ..NO_OP_STRATEGY
 };
 
-/// The keys of a map are file names, and stand in one of its two halves.
+/// Validates the keys of a ConfigMap: valid file names, each in only one of `data` and
+/// `binaryData`.
 fn validate_keys(map: &Value, errors: &mut Vec<FieldError>) {
     const KEY: &str = "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',  or \
                        'key-name', regex used for validation is '[-._a-zA-Z0-9]+')";
-    let keys = |half: &str| map.get(half).and_then(Value::as_object).into_iter().flatten().map(|(key, _)| key);
-    for half in ["data", "binaryData"] {
-        for key in keys(half) {
-            let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
-            if key.is_empty() || !key.bytes().all(fits) {
-                errors.push(field::invalid(format!("{half}[{key}]"), key.as_str(), KEY));
+    let keys =
+        |map_field: &str| map.get(map_field).and_then(Value::as_object).into_iter().flatten().map(|(key, _)| key);
+    for map_field in ["data", "binaryData"] {
+        for key in keys(map_field) {
+            let is_valid_byte = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+            if key.is_empty() || !key.bytes().all(is_valid_byte) {
+                errors.push(field::invalid(format!("{map_field}[{key}]"), key.as_str(), KEY));
             }
-            if half == "data" && keys("binaryData").any(|other| other == key) {
+            if map_field == "data" && keys("binaryData").any(|other| other == key) {
                 errors.push(field::invalid(
                     format!("data[{key}]"),
                     key.as_str(),
@@ -104,7 +106,7 @@ fn validate_keys(map: &Value, errors: &mut Vec<FieldError>) {
     }
 }
 
-/// The refusal of a change to a field that never changes.
+/// Returns the error for a change of an immutable field.
 pub(super) fn immutable_field_error(field: &str, value: Option<&Value>) -> FieldError {
     field::invalid(field, value.cloned().unwrap_or_default(), "field is immutable")
 }
@@ -123,12 +125,12 @@ fn validate_immutable_data(new: &Value, old: &Value, fields: &[&str], errors: &m
     }
 }
 
-/// `stringData` is a convenience for writers: it ends up in `data`, encoded, and is never read back.
+/// Moves `stringData` to `data`, encoded as base64. Clients write `stringData` and never read it.
 fn merge_string_data(secret: &mut Value) {
     use base64::Engine as _;
-    let Some(Value::Object(plain)) = object::remove(secret, &["stringData"]) else { return };
+    let Some(Value::Object(string_data)) = object::remove(secret, &["stringData"]) else { return };
     let data = object::ensure_object(secret, &["data"]);
-    for (key, value) in plain {
+    for (key, value) in string_data {
         let encoded = base64::engine::general_purpose::STANDARD.encode(value.as_str().unwrap_or_default());
         data.insert(key, json!(encoded));
     }

@@ -1,4 +1,4 @@
-//! Volumes, claims and their classes.
+//! PersistentVolumes, claims, StorageClasses, CSIDrivers and VolumeAttachments.
 
 use serde_json::{Value, json};
 
@@ -29,8 +29,8 @@ pub(super) const PERSISTENT_VOLUME: KindStrategy = KindStrategy {
             path.entry("type").or_insert_with(|| "".into());
         }
     },
-    prepare_for_create: |volume, moment| {
-        let status = json!({"phase": "Pending", "lastPhaseTransitionTime": object::rfc3339_seconds(moment.now)});
+    prepare_for_create: |volume, context| {
+        let status = json!({"phase": "Pending", "lastPhaseTransitionTime": object::rfc3339_seconds(context.now)});
         object::ensure_object(volume, &[]).insert("status".into(), status);
         add_protection_finalizer(volume, "kubernetes.io/pv-protection");
     },
@@ -41,7 +41,7 @@ pub(super) const PERSISTENT_VOLUME: KindStrategy = KindStrategy {
 
 pub(super) const STORAGE_CLASS: KindStrategy = KindStrategy {
     default: |class| {
-        set_defaults_if_object(class, &[("reclaimPolicy", Text("Delete")), ("volumeBindingMode", Text("Immediate"))])
+        set_defaults_if_object(class, &[("reclaimPolicy", Text("Delete")), ("volumeBindingMode", Text("Immediate"))]);
     },
     validate: |class, old, errors| {
         let (mode, known) = (object::text(class, &["volumeBindingMode"]), ["Immediate", "WaitForFirstConsumer"]);
@@ -86,12 +86,12 @@ pub(super) const CSI_DRIVER: KindStrategy = KindStrategy {
 
 pub(super) const ATTACHMENT: KindStrategy = KindStrategy {
     prepare_for_create: |attachment, _| {
-        drop(object::ensure_object(attachment, &[]).insert("status".into(), json!({"attached": false})))
+        drop(object::ensure_object(attachment, &[]).insert("status".into(), json!({"attached": false})));
     },
     ..NO_OP_STRATEGY
 };
 
-/// What is in use does not vanish: the finalizer that says so is there from the start.
+/// Adds the finalizer that protects volumes and claims from deletion while they are in use.
 fn add_protection_finalizer(object: &mut Value, finalizer: &str) {
     let finalizers = object::ensure_object(object, &["metadata"]).entry("finalizers").or_insert_with(|| json!([]));
     if let Value::Array(finalizers) = finalizers
@@ -140,7 +140,7 @@ fn validate_claim(claim: &Value, old: Option<&Value>, errors: &mut Vec<FieldErro
     let fixed = |claim: &Value| {
         let mut spec = claim.get("spec").cloned().unwrap_or_default();
         object::remove(&mut spec, &["volumeAttributesClassName"]);
-        // The binder writes the volume's name, once; the size may grow.
+        // The volume binder writes the volume's name once; the size may grow.
         object::remove(&mut spec, &["resources", "requests"]);
         if object::text(old, &["spec", "volumeName"]).is_empty() {
             object::remove(&mut spec, &["volumeName"]);
@@ -157,15 +157,15 @@ fn validate_claim(claim: &Value, old: Option<&Value>, errors: &mut Vec<FieldErro
     }
 }
 
-fn prepare_volume_status_update(volume: &mut Value, old: &Value, moment: &mut WriteContext<'_>) {
+fn prepare_volume_status_update(volume: &mut Value, old: &Value, context: &mut WriteContext<'_>) {
     let phase = |volume: &Value| object::text(volume, &["status", "phase"]).to_string();
-    let since = |volume: &Value| object::at(volume, &["status", "lastPhaseTransitionTime"]).cloned();
-    if phase(volume) != phase(old) && since(volume) == since(old) {
+    let transition_time = |volume: &Value| object::at(volume, &["status", "lastPhaseTransitionTime"]).cloned();
+    if phase(volume) != phase(old) && transition_time(volume) == transition_time(old) {
         object::ensure_object(volume, &["status"])
-            .insert("lastPhaseTransitionTime".into(), object::rfc3339_seconds(moment.now).into());
-    } else if since(volume).is_none()
-        && let Some(since) = since(old)
+            .insert("lastPhaseTransitionTime".into(), object::rfc3339_seconds(context.now).into());
+    } else if transition_time(volume).is_none()
+        && let Some(transition_time) = transition_time(old)
     {
-        object::ensure_object(volume, &["status"]).insert("lastPhaseTransitionTime".into(), since);
+        object::ensure_object(volume, &["status"]).insert("lastPhaseTransitionTime".into(), transition_time);
     }
 }

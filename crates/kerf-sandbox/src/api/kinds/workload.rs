@@ -1,4 +1,4 @@
-//! What makes pods: defaults of the controllers' kinds, and what may not change in them.
+//! Kinds whose controllers create pods: defaults, initial status, and validation of updates.
 
 use serde_json::{Value, json};
 
@@ -24,7 +24,7 @@ pub(super) const REPLICATION_CONTROLLER: KindStrategy = KindStrategy {
         }
     },
     prepare_for_create: |controller, _| {
-        drop(object::ensure_object(controller, &[]).insert("status".into(), json!({"replicas": 0})))
+        drop(object::ensure_object(controller, &[]).insert("status".into(), json!({"replicas": 0})));
     },
     ..NO_OP_STRATEGY
 };
@@ -140,7 +140,7 @@ pub(super) const CRON_JOB: KindStrategy = KindStrategy {
     ..NO_OP_STRATEGY
 };
 
-/// Fills in the pod template at `path`.
+/// Sets the defaults of the pod template at `path`.
 fn default_template(object: &mut Value, path: &[&str]) {
     let spec =
         path.iter().try_fold(object, |value, key| value.get_mut(key)).and_then(|template| template.get_mut("spec"));
@@ -149,7 +149,8 @@ fn default_template(object: &mut Value, path: &[&str]) {
     }
 }
 
-/// A strategy that rolls unless it says otherwise, and the bounds of the rolling.
+/// Sets the strategy type to `RollingUpdate` if it is omitted, and then the bounds of a rolling
+/// update.
 fn default_rolling_update(object: &mut Value, strategy: &str, bounds: &[(&str, super::defaults::DefaultValue)]) {
     let fields = object::ensure_object(object, &["spec", strategy]);
     set_defaults(fields, &[("type", Text("RollingUpdate"))]);
@@ -182,7 +183,7 @@ fn default_job(job: &mut Value) {
     }
 }
 
-/// A job tells its pods apart by its own uid.
+/// Sets the selector of a job and the labels of its pods, which identify the pods by the job's uid.
 fn prepare_job_for_create(job: &mut Value, _: &mut WriteContext<'_>) {
     object::ensure_object(job, &[]).insert("status".into(), json!({}));
     if object::flag(job, &["spec", "manualSelector"]) {
@@ -198,10 +199,10 @@ fn prepare_job_for_create(job: &mut Value, _: &mut WriteContext<'_>) {
     ] {
         labels.entry(key).or_insert_with(|| value.as_str().into());
     }
-    let own = labels.clone();
+    let template_labels = labels.clone();
     let selector = json!({"matchLabels": {"batch.kubernetes.io/controller-uid": uid}});
     object::ensure_object(job, &["spec"]).entry("selector").or_insert(selector);
-    object::ensure_object(job, &["metadata"]).entry("labels").or_insert(own.into());
+    object::ensure_object(job, &["metadata"]).entry("labels").or_insert(template_labels.into());
 }
 
 fn validate_template(object: &Value, path: &[&str], errors: &mut Vec<FieldError>) {
@@ -210,7 +211,7 @@ fn validate_template(object: &Value, path: &[&str], errors: &mut Vec<FieldError>
     pod_spec::validate_pod_spec(spec, &format!("{}.spec", path.join(".")), errors);
 }
 
-/// A selector is there, selects the template's pods, and never changes.
+/// Validates that the selector exists, selects the pods of the template, and does not change.
 fn validate_selector_and_template(object: &Value, old: Option<&Value>, errors: &mut Vec<FieldError>) {
     let selector = object::at(object, &["spec", "selector"]);
     let empty = json!({});
@@ -226,8 +227,8 @@ fn validate_selector_and_template(object: &Value, old: Option<&Value>, errors: &
             errors.push(field::invalid("spec.selector", empty.clone(), "empty selector is invalid for deployment"));
         }
         Some(selector) => {
-            let facets = object::selector_attributes(&json!({"metadata": {"labels": labels}}), std::iter::empty());
-            if !selector.matches(&facets.labels) {
+            let attributes = object::selector_attributes(&json!({"metadata": {"labels": labels}}), std::iter::empty());
+            if !selector.matches(&attributes.labels) {
                 let detail = "`selector` does not match template `labels`";
                 errors.push(field::invalid("spec.template.metadata.labels", labels.clone(), detail));
             }
@@ -250,24 +251,27 @@ fn validate_selector_and_template(object: &Value, old: Option<&Value>, errors: &
 fn validate_deployment(deployment: &Value, old: Option<&Value>, errors: &mut Vec<FieldError>) {
     validate_selector_and_template(deployment, old, errors);
     let strategy = object::text(deployment, &["spec", "strategy", "type"]);
-    let rolling = object::at(deployment, &["spec", "strategy", "rollingUpdate"]);
+    let rolling_update = object::at(deployment, &["spec", "strategy", "rollingUpdate"]);
     match strategy {
-        "Recreate" if rolling.is_some() => {
+        "Recreate" if rolling_update.is_some() => {
             let detail = "may not be specified when strategy `type` is 'Recreate'";
             errors.push(field::forbidden("spec.strategy.rollingUpdate", detail));
         }
         "RollingUpdate" => {
-            let none = |field: &str| matches!(rolling.and_then(|rolling| rolling.get(field)), Some(bound) if bound == &json!(0) || bound == "0%");
-            if none("maxUnavailable") && none("maxSurge") {
-                let bound = rolling.and_then(|rolling| rolling.get("maxUnavailable")).cloned().unwrap_or_default();
+            let is_zero = |field: &str| matches!(rolling_update.and_then(|rolling_update| rolling_update.get(field)), Some(bound) if bound == &json!(0) || bound == "0%");
+            if is_zero("maxUnavailable") && is_zero("maxSurge") {
+                let bound = rolling_update
+                    .and_then(|rolling_update| rolling_update.get("maxUnavailable"))
+                    .cloned()
+                    .unwrap_or_default();
                 let path = "spec.strategy.rollingUpdate.maxUnavailable";
                 errors.push(field::invalid(path, bound, "may not be 0 when `maxSurge` is 0"));
             }
         }
         "Recreate" => {}
         other => {
-            let shown = json!({"Type": other, "RollingUpdate": null});
-            errors.push(field::not_supported("spec.strategy", shown, &["Recreate", "RollingUpdate"]));
+            let value = json!({"Type": other, "RollingUpdate": null});
+            errors.push(field::not_supported("spec.strategy", value, &["Recreate", "RollingUpdate"]));
         }
     }
     let seconds = |field: &str| object::number(deployment, &["spec", field]);
@@ -317,12 +321,13 @@ fn validate_job(job: &Value, old: Option<&Value>, errors: &mut Vec<FieldError>) 
     }
     let Some(old) = old else { return };
     for field in ["selector", "completionMode", "podFailurePolicy", "backoffLimitPerIndex"] {
-        let now = object::at(job, &["spec", field]);
-        if object::at(old, &["spec", field]) != now {
-            errors.push(immutable_field_error(&format!("spec.{field}"), now));
+        let current = object::at(job, &["spec", field]);
+        if object::at(old, &["spec", field]) != current {
+            errors.push(immutable_field_error(&format!("spec.{field}"), current));
         }
     }
-    // A suspended job that has not begun may be steered; anything else of the template is fixed.
+    // A suspended job that has not started may change how its pods are scheduled. Everything else
+    // in the template is immutable.
     let started = !object::text(old, &["status", "startTime"]).is_empty();
     let fixed = |job: &Value| {
         let mut template = object::at(job, &["spec", "template"]).cloned().unwrap_or_default();

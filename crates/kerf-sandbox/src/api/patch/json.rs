@@ -5,10 +5,10 @@ use serde_json::Value;
 
 use crate::api::status::{ApiResult, StatusError};
 
-/// How many operations one patch may have.
+/// The maximum number of operations of one patch.
 const MAX_PATCH_OPERATIONS: usize = 10_000;
 
-/// Applies the operations in order; all of them or none.
+/// Applies the operations in order. If one of them fails, none is applied.
 pub(crate) fn apply(object: &Value, operations: &Value) -> ApiResult<Value> {
     let count = operations.as_array().map_or(0, Vec::len);
     if count > MAX_PATCH_OPERATIONS {
@@ -16,13 +16,13 @@ pub(crate) fn apply(object: &Value, operations: &Value) -> ApiResult<Value> {
         return Err(StatusError::too_many_operations(&message));
     }
     if !operations.is_array() {
-        let what = match operations {
+        let actual = match operations {
             Value::Object(_) => "object",
             Value::String(_) => "string",
             Value::Bool(_) => "bool",
             Value::Null | Value::Number(_) | Value::Array(_) => "number",
         };
-        let message = format!("json: cannot unmarshal {what} into Go value of type []handlers.jsonPatchOp");
+        let message = format!("json: cannot unmarshal {actual} into Go value of type []handlers.jsonPatchOp");
         return Err(StatusError::bad_request(format!("error decoding patch: {message}")));
     }
     let patch: json_patch::Patch =
@@ -35,7 +35,7 @@ pub(crate) fn apply(object: &Value, operations: &Value) -> ApiResult<Value> {
     Ok(patched)
 }
 
-/// The real server replaces what an object does not have.
+/// Turns a replacement of a missing field into an addition, as the real server does.
 fn replace_to_add_if_absent(object: &Value, operation: PatchOperation) -> PatchOperation {
     let PatchOperation::Replace(replace) = operation else { return operation };
     let parent = replace.path.split_back().and_then(|(parent, _)| parent.resolve(object).ok());

@@ -1,9 +1,9 @@
-//! JSON merge patch (RFC 7386): what is there replaces, null takes away, lists are values. In one thing the real server goes beyond the RFC,
-//! and so do we: fields that are null inside the items of a list are not there afterwards.
+//! JSON merge patch (RFC 7386): values replace, null removes, lists are replaced as a whole. Beyond
+//! the RFC, fields that are null in the items of a list are removed, as in the real server.
 
 use serde_json::{Map, Value};
 
-/// Lays `patch` over `object`.
+/// Merges `patch` into `object`.
 pub(crate) fn apply(object: &mut Value, patch: Value) {
     let Value::Object(patch) = patch else {
         *object = patch;
@@ -23,7 +23,7 @@ pub(crate) fn apply(object: &mut Value, patch: Value) {
     }
 }
 
-/// Takes away the fields that are null, in the items of lists. An item that is null itself stays.
+/// Removes fields that are null. Items of lists that are null stay.
 fn drop_nulls(value: &mut Value) {
     match value {
         Value::Object(fields) => {
@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_in_the_items_of_lists_are_not_there_if_they_are_null() {
+    fn null_fields_in_list_items_are_removed() {
         let mut patched = json!({"a": 1});
         apply(&mut patched, json!({"a": [1, null, {"b": null, "c": 2}, [null, {"d": null}]]}));
         assert_eq!(patched, json!({"a": [1, null, {"c": 2}, [null, {}]]}));

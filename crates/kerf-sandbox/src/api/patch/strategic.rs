@@ -1,6 +1,6 @@
-//! Strategic merge patch: a merge patch that merges lists by the keys of their items, with directives (`$patch`, `$retainKeys`,
-//! `$setElementOrder/…`, `$deleteFromPrimitiveList/…`) for what merging alone cannot say. Only built-in kinds have it, since
-//! only their lists' merge keys are known.
+//! Strategic merge patch: a merge patch that merges lists by the keys of their items, with
+//! directives (`$patch`, `$retainKeys`, `$setElementOrder/…`, `$deleteFromPrimitiveList/…`) for
+//! other changes. Only built-in kinds support it, because only their merge keys are known.
 
 use serde_json::{Map, Value};
 
@@ -12,7 +12,7 @@ const RETAIN_KEYS: &str = "$retainKeys";
 const SET_ORDER: &str = "$setElementOrder/";
 const DELETE_ITEMS: &str = "$deleteFromPrimitiveList/";
 
-/// Lays `patch` over `object`.
+/// Merges `patch` into `object`.
 pub(crate) fn apply(schema: &Schema, object: Value, patch: &Value) -> ApiResult<Value> {
     let (Value::Object(object), Value::Object(patch)) = (object, patch) else {
         return Err(StatusError::bad_request("a strategic merge patch must be an object"));
@@ -42,8 +42,8 @@ fn merge_maps(
         Some(directive) if directive == "merge" => {}
         Some(directive) => {
             let directive = directive.as_str().map_or_else(|| directive.to_string(), str::to_owned);
-            let told = format!("unknown patch type: {directive} in map: {}", go_map(patch));
-            return Err(StatusError::server_error(&told));
+            let message = format!("unknown patch type: {directive} in map: {}", go_map(patch));
+            return Err(StatusError::server_error(&message));
         }
     }
     retain_keys(&mut object, patch)?;
@@ -76,9 +76,9 @@ fn merge_maps(
     }
     for (key, values) in patch {
         if let Some(field) = key.strip_prefix(DELETE_ITEMS) {
-            let gone = values.as_array().ok_or_else(|| malformed(&format!("{key} must be a list")))?;
+            let removed = values.as_array().ok_or_else(|| malformed(&format!("{key} must be a list")))?;
             if let Some(items) = object.get_mut(field).and_then(Value::as_array_mut) {
-                items.retain(|item| !gone.contains(item));
+                items.retain(|item| !removed.contains(item));
             }
         }
     }
@@ -95,13 +95,13 @@ fn merge_maps(
 }
 
 fn retain_keys(object: &mut Map<String, Value>, patch: &Map<String, Value>) -> ApiResult<()> {
-    let Some(kept) = patch.get(RETAIN_KEYS) else { return Ok(()) };
-    let kept = kept.as_array().ok_or_else(|| malformed(&format!("{RETAIN_KEYS} must be a list")))?;
-    let unnamed = patch.keys().find(|key| !key.starts_with('$') && !kept.iter().any(|name| name == key.as_str()));
+    let Some(retained) = patch.get(RETAIN_KEYS) else { return Ok(()) };
+    let retained = retained.as_array().ok_or_else(|| malformed(&format!("{RETAIN_KEYS} must be a list")))?;
+    let unnamed = patch.keys().find(|key| !key.starts_with('$') && !retained.iter().any(|name| name == key.as_str()));
     if let Some(key) = unnamed {
         return Err(malformed(&format!("{RETAIN_KEYS} list does not contain {key}")));
     }
-    object.retain(|key, _| kept.iter().any(|name| name == key.as_str()));
+    object.retain(|key, _| retained.iter().any(|name| name == key.as_str()));
     Ok(())
 }
 
@@ -135,21 +135,21 @@ fn merge_by_key(at: SchemaCursor<'_>, key: &str, mut merged: Vec<Value>, over: &
     for item in over {
         let Value::Object(fields) = item else { return Err(malformed("an item of a merged list must be an object")) };
         let Some(identity) = fields.get(key) else {
-            let told = format!("map: {} does not contain declared merge key: {key}", go_map(fields));
-            return Err(StatusError::server_error(&told));
+            let message = format!("map: {} does not contain declared merge key: {key}", go_map(fields));
+            return Err(StatusError::server_error(&message));
         };
-        let place = merged.iter().position(|existing| existing.get(key) == Some(identity));
+        let index = merged.iter().position(|existing| existing.get(key) == Some(identity));
         if fields.get(PATCH).is_some_and(|directive| directive == "delete") {
             merged.retain(|existing| existing.get(key) != Some(identity));
             continue;
         }
-        match place {
-            Some(place) => {
-                let existing = match std::mem::take(&mut merged[place]) {
+        match index {
+            Some(index) => {
+                let existing = match std::mem::take(&mut merged[index]) {
                     Value::Object(existing) => existing,
                     _ => Map::new(),
                 };
-                merged[place] = merge_maps(at.at_item(), existing, fields)?.into();
+                merged[index] = merge_maps(at.at_item(), existing, fields)?.into();
             }
             None => merged.push(merge_maps(at.at_item(), Map::new(), fields)?.into()),
         }
@@ -157,32 +157,33 @@ fn merge_by_key(at: SchemaCursor<'_>, key: &str, mut merged: Vec<Value>, over: &
     Ok(merged)
 }
 
-/// A map as the real server prints it.
+/// Formats a map as the real server prints it.
 fn go_map(fields: &Map<String, Value>) -> String {
-    let shown = |(key, value): (&String, &Value)| match value {
+    let entry = |(key, value): (&String, &Value)| match value {
         Value::String(text) => format!("{key}:{text}"),
         Value::Object(fields) => format!("{key}:{}", go_map(fields)),
         other => format!("{key}:{other}"),
     };
-    format!("map[{}]", fields.iter().map(shown).collect::<Vec<_>>().join(" "))
+    format!("map[{}]", fields.iter().map(entry).collect::<Vec<_>>().join(" "))
 }
 
-/// Brings a merged list into the real server's order: items that the patch names keep the patch's order, the others theirs; where the two meet,
-/// what stood first stays first, and what is new goes before.
+/// Orders a merged list as the real server does. Items of the patch keep the order of the patch,
+/// the others their own order. Between the two groups the original order decides; new items come
+/// before.
 fn interleave(
     merged: Vec<Value>,
     under: &[Value],
     over: &[Value],
     same: impl Fn(&Value, &Value) -> bool,
 ) -> Vec<Value> {
-    let place = |list: &[Value], item: &Value| list.iter().position(|other| same(item, other));
+    let position_in = |list: &[Value], item: &Value| list.iter().position(|other| same(item, other));
     let (mut named, others): (Vec<Value>, Vec<Value>) =
-        merged.into_iter().partition(|item| place(over, item).is_some());
-    named.sort_by_key(|item| place(over, item));
+        merged.into_iter().partition(|item| position_in(over, item).is_some());
+    named.sort_by_key(|item| position_in(over, item));
     let mut ordered = Vec::with_capacity(named.len() + others.len());
     let (mut named, mut others) = (named.into_iter().peekable(), others.into_iter().peekable());
     while let (Some(other), Some(item)) = (others.peek(), named.peek()) {
-        let other_is_first = match (place(under, other), place(under, item)) {
+        let other_is_first = match (position_in(under, other), position_in(under, item)) {
             (Some(other), Some(item)) => other < item,
             _ => false,
         };
@@ -193,33 +194,34 @@ fn interleave(
     ordered
 }
 
-/// Brings the items that `order` names into that order; the others stay behind the item that they stood behind.
+/// Sorts the items that `order` names into that order. Other items stay behind the item that was
+/// before them.
 fn set_order(items: Vec<Value>, order: &[Value], merge: Option<&MergeKey>) -> Vec<Value> {
-    let same = |item: &Value, wanted: &Value| match merge {
+    let same = |item: &Value, expected: &Value| match merge {
         Some(MergeKey::Field(key)) => {
-            item.get(key.as_str()).is_some() && item.get(key.as_str()) == wanted.get(key.as_str())
+            item.get(key.as_str()).is_some() && item.get(key.as_str()) == expected.get(key.as_str())
         }
-        Some(MergeKey::WholeItem) | None => item == wanted,
+        Some(MergeKey::WholeItem) | None => item == expected,
     };
-    let rank = |item: &Value| order.iter().position(|wanted| same(item, wanted));
+    let rank = |item: &Value| order.iter().position(|expected| same(item, expected));
     let mut named: Vec<(usize, usize, Value)> = Vec::new();
-    let mut behind: Vec<(usize, Value)> = Vec::new();
-    for (place, item) in items.into_iter().enumerate() {
+    let mut others: Vec<(usize, Value)> = Vec::new();
+    for (index, item) in items.into_iter().enumerate() {
         match rank(&item) {
-            Some(rank) => named.push((rank, place, item)),
-            None => behind.push((place, item)),
+            Some(rank) => named.push((rank, index, item)),
+            None => others.push((index, item)),
         }
     }
-    named.sort_by_key(|(rank, place, _)| (*rank, *place));
-    let mut ordered = Vec::with_capacity(named.len() + behind.len());
-    let mut behind = behind.into_iter().peekable();
-    for (_, place, item) in named {
-        while let Some((_, other)) = behind.next_if(|(other, _)| *other < place) {
-            ordered.push(other);
+    named.sort_by_key(|(rank, index, _)| (*rank, *index));
+    let mut ordered = Vec::with_capacity(named.len() + others.len());
+    let mut others = others.into_iter().peekable();
+    for (_, index, item) in named {
+        while let Some((_, other_item)) = others.next_if(|(other_index, _)| *other_index < index) {
+            ordered.push(other_item);
         }
         ordered.push(item);
     }
-    ordered.extend(behind.map(|(_, item)| item));
+    ordered.extend(others.map(|(_, item)| item));
     ordered
 }
 
@@ -265,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn directives_do_what_they_say() {
+    fn directives_replace_delete_retain_and_order() {
         let finalizers = |patch: Value| {
             pod(&json!({"metadata": {"finalizers": ["a", "b"]}}), &json!({"metadata": patch}))["metadata"].clone()
         };
@@ -289,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_refused() {
+    fn malformed_patches_are_rejected() {
         let schema = definitions().schema("io.k8s.api.core.v1.Pod");
         for patch in [
             json!([]),

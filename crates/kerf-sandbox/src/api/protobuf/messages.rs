@@ -1,4 +1,4 @@
-//! The messages that are read, by field number, as the published `.proto` files of Kubernetes number them.
+//! The supported messages, with the field numbers of Kubernetes' published `.proto` files.
 
 use super::MessageField;
 use super::ProtoFieldType::{
@@ -140,14 +140,14 @@ const BUDGET: &[MessageField] =
     &[(1, "minAvailable", IntOrString), (2, "selector", Message(SELECTOR)), (3, "maxUnavailable", IntOrString)];
 const FINALIZERS: &[MessageField] = &[(1, "finalizers", Texts)];
 
-/// An object with a spec of this form.
+/// The fields of an object whose spec is the message `$spec`.
 macro_rules! object {
     ($spec:expr) => {
         &[(1, "metadata", Message(METADATA)), (2, "spec", Message($spec)), (3, "status", Skip)]
     };
 }
 
-/// The kinds whose bodies are read.
+/// The kinds whose bodies can be decoded.
 pub(super) const KINDS: &[(&str, &[MessageField])] = &[
     ("DeleteOptions", DELETE_OPTIONS),
     ("SelfSubjectAccessReview", object!(ACCESS)),

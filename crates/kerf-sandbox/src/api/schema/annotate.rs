@@ -1,15 +1,15 @@
-//! The built-in schemas as OpenAPI documents show them: with the merge keys of lists, and with references in the form that the real
-//! server uses (a reference with anything beside it stands in an `allOf`).
+//! The built-in schemas as OpenAPI documents publish them: with merge keys of lists, and with
+//! references as the real server writes them (a reference that has siblings is inside an `allOf`).
 
 use serde_json::{Map, Value, json};
 
 use super::merge_keys::{ATOMIC_TYPES, FIELD_ATOMICITY, MERGE_KEYS, MergeKeyRow, short_name};
 
-/// A definition's schema, ready to be published.
-pub(crate) fn annotate(name: &str, document: &Value) -> Value {
+/// Returns the schema of a definition for publication.
+pub(crate) fn annotate(name: &str, schema: &Value) -> Value {
     let short = short_name(name);
-    let mut document = document.clone();
-    if let Some(properties) = document.get_mut("properties").and_then(Value::as_object_mut) {
+    let mut schema = schema.clone();
+    if let Some(properties) = schema.get_mut("properties").and_then(Value::as_object_mut) {
         for (field, property) in properties {
             wrap_reference(property);
             if let (Some(row), Some(property)) =
@@ -24,16 +24,16 @@ pub(crate) fn annotate(name: &str, document: &Value) -> Value {
         }
     }
     if ATOMIC_TYPES.contains(&short) {
-        document["x-kubernetes-map-type"] = "atomic".into();
+        schema["x-kubernetes-map-type"] = "atomic".into();
     }
-    if document.get("x-kubernetes-int-or-string").is_some() {
-        // Quantities and the like, for clients that know only plain OpenAPI.
-        document["oneOf"] = json!([{"type": "string"}, {"type": "number"}]);
-        if let Some(fields) = document.as_object_mut() {
+    if schema.get("x-kubernetes-int-or-string").is_some() {
+        // Quantities and similar types, for clients that only understand plain OpenAPI.
+        schema["oneOf"] = json!([{"type": "string"}, {"type": "number"}]);
+        if let Some(fields) = schema.as_object_mut() {
             fields.remove("x-kubernetes-int-or-string");
         }
     }
-    document
+    schema
 }
 
 fn wrap_reference(property: &mut Value) {

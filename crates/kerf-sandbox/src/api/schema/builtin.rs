@@ -1,5 +1,5 @@
-//! The types of the built-in kinds, from the schemas that `k8s-openapi` carries with its Rust types. They are read once in a
-//! process; the JSON form stays around for the OpenAPI documents.
+//! The types of the built-in kinds, compiled from the schemas of `k8s-openapi` once per process.
+//! The JSON schemas are kept for the OpenAPI documents.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
@@ -15,15 +15,15 @@ use super::{
 };
 use crate::api::kinds;
 
-/// All built-in types: compiled, and as JSON schemas.
+/// All built-in types, compiled and as JSON schemas.
 pub(crate) struct Definitions {
     types: Arc<TypeArena>,
     by_name: BTreeMap<String, TypeIx>,
-    /// Definition name to JSON schema, with references of the form `#/components/schemas/NAME`.
+    /// JSON schemas by definition name. References have the form `#/components/schemas/NAME`.
     pub(crate) json_schemas: Map<String, Value>,
 }
 
-/// Where references in the documents point.
+/// The prefix of references between JSON schemas.
 pub(crate) const SCHEMA_REF_PREFIX: &str = "#/components/schemas/";
 
 static DEFINITIONS: LazyLock<Definitions> = LazyLock::new(|| {
@@ -31,38 +31,38 @@ static DEFINITIONS: LazyLock<Definitions> = LazyLock::new(|| {
     settings.definitions_path = "/components/schemas".into();
     settings.transforms.clear();
     let mut generator = settings.into_generator();
-    for describe in kinds::schema_registrations() {
-        describe(&mut generator);
+    for register in kinds::schema_registrations() {
+        register(&mut generator);
     }
-    let documents = generator.take_definitions(false);
-    let mut compiler = Compiler { json_schemas: &documents, types: TypeArena::new(), by_name: BTreeMap::new() };
-    for name in documents.keys() {
+    let json_schemas = generator.take_definitions(false);
+    let mut compiler = Compiler { json_schemas: &json_schemas, types: TypeArena::new(), by_name: BTreeMap::new() };
+    for name in json_schemas.keys() {
         compiler.compile_definition(name);
     }
     let Compiler { types, by_name, .. } = compiler;
-    Definitions { types: Arc::new(types), by_name, json_schemas: documents }
+    Definitions { types: Arc::new(types), by_name, json_schemas }
 });
 
-/// The built-in types.
+/// Returns the built-in types.
 pub(crate) fn definitions() -> &'static Definitions {
     &DEFINITIONS
 }
 
-/// How a kind makes its types known.
+/// A function that adds the schemas of one kind's types to a generator.
 pub(crate) type RegisterSchema = fn(&mut SchemaGenerator);
 
-/// Makes the types of `T` known.
+/// Adds the schemas of `T` and of all types in it.
 pub(crate) fn register_schema<T: JsonSchema>(generator: &mut SchemaGenerator) {
     generator.subschema_for::<T>();
 }
 
 impl Definitions {
-    /// The schema of a definition; anything, for a name that is not there.
+    /// Returns the schema of a definition. An unknown name gives a schema that allows any value.
     pub(crate) fn schema(&self, definition: &str) -> Schema {
         Schema { types: self.types.clone(), root: self.type_ix(definition) }
     }
 
-    /// Where a definition stands in the arena.
+    /// Returns the index of a definition's type, or [`TypeArena::ANY`] for an unknown name.
     pub(super) fn type_ix(&self, definition: &str) -> TypeIx {
         self.by_name.get(definition).copied().unwrap_or(TypeArena::ANY)
     }
@@ -79,45 +79,45 @@ struct Compiler<'a> {
 }
 
 impl Compiler<'_> {
-    /// The type of a definition, compiled once.
+    /// Returns the type of a definition, compiled once.
     fn compile_definition(&mut self, name: &str) -> TypeIx {
         if let Some(ix) = self.by_name.get(name) {
             return *ix;
         }
         let ix = self.types.reserve();
         self.by_name.insert(name.into(), ix);
-        let documents = self.json_schemas;
+        let json_schemas = self.json_schemas;
         let ty = match name.rsplit('.').next().unwrap_or(name) {
             "Quantity" => FieldType::Scalar(ScalarType::Quantity),
             "IntOrString" => FieldType::Scalar(ScalarType::IntOrString),
             "Time" => FieldType::Scalar(ScalarType::Time),
             "MicroTime" => FieldType::Scalar(ScalarType::MicroTime),
-            // Of several shapes, or of none: kept as they come.
+            // Types with several shapes or none: values are kept unchanged.
             "JSON"
             | "JSONSchemaPropsOrArray"
             | "JSONSchemaPropsOrBool"
             | "JSONSchemaPropsOrStringArray"
             | "FieldsV1"
             | "RawExtension" => FieldType::Any,
-            _ => documents
+            _ => json_schemas
                 .get(name)
-                .map_or(FieldType::Any, |document| self.type_of_schema(document, short_name(name), None)),
+                .map_or(FieldType::Any, |schema| self.type_of_schema(schema, short_name(name), None)),
         };
         self.types.fill(ix, ty);
         ix
     }
 
-    /// The type that a schema describes, which is a reference or a shape of its own.
-    fn compile_inline_schema(&mut self, document: &Value, row: Option<&'static MergeKeyRow>) -> TypeIx {
-        if let Some(reference) = document.get("$ref").and_then(Value::as_str) {
+    /// Returns the type of a schema that is a reference or an inline schema.
+    fn compile_inline_schema(&mut self, schema: &Value, row: Option<&'static MergeKeyRow>) -> TypeIx {
+        if let Some(reference) = schema.get("$ref").and_then(Value::as_str) {
             return self.compile_definition(reference.strip_prefix(SCHEMA_REF_PREFIX).unwrap_or(reference));
         }
-        let ty = self.type_of_schema(document, "", row);
+        let ty = self.type_of_schema(schema, "", row);
         self.types.add(ty)
     }
 
-    fn type_of_schema(&mut self, document: &Value, name: &str, row: Option<&'static MergeKeyRow>) -> FieldType {
-        let text = |key: &str| document.get(key).and_then(Value::as_str).unwrap_or_default();
+    fn type_of_schema(&mut self, schema: &Value, name: &str, row: Option<&'static MergeKeyRow>) -> FieldType {
+        let text = |key: &str| schema.get(key).and_then(Value::as_str).unwrap_or_default();
         match (text("type"), text("format")) {
             ("string", "byte") => FieldType::Scalar(ScalarType::Bytes),
             ("string", _) => FieldType::Scalar(ScalarType::String),
@@ -126,12 +126,11 @@ impl Compiler<'_> {
             ("integer", _) => FieldType::Scalar(ScalarType::Int64),
             ("number", _) => FieldType::Scalar(ScalarType::Number),
             ("array", _) => {
-                let item =
-                    document.get("items").map_or(TypeArena::ANY, |items| self.compile_inline_schema(items, None));
+                let item = schema.get("items").map_or(TypeArena::ANY, |items| self.compile_inline_schema(items, None));
                 FieldType::List { item, kind: row.map_or(ListMergeType::Atomic, list_merge_type) }
             }
             ("object", _) => {
-                if let Some(properties) = document.get("properties").and_then(Value::as_object) {
+                if let Some(properties) = schema.get("properties").and_then(Value::as_object) {
                     let fields = properties
                         .iter()
                         .map(|(key, property)| (SmolStr::from(key), self.field(name, key, property)))
@@ -142,7 +141,7 @@ impl Compiler<'_> {
                         atomic: ATOMIC_TYPES.contains(&name),
                         preserves_unknown_fields: false,
                     })
-                } else if let Some(values) = document.get("additionalProperties") {
+                } else if let Some(values) = schema.get("additionalProperties") {
                     FieldType::Map { value: self.compile_inline_schema(values, None), atomic: false }
                 } else {
                     FieldType::Any
@@ -192,15 +191,15 @@ mod tests {
 
     #[test]
     fn every_row_of_the_table_names_a_field_that_exists() {
-        let known = |ty: &str, field: &str| {
-            let found = definitions().json_schemas.iter().find(|(name, _)| short_name(name) == ty);
-            found.is_some_and(|(_, document)| document["properties"].get(field).is_some())
+        let has_field = |ty: &str, field: &str| {
+            let definition = definitions().json_schemas.iter().find(|(name, _)| short_name(name) == ty);
+            definition.is_some_and(|(_, schema)| schema["properties"].get(field).is_some())
         };
         for row in MERGE_KEYS {
-            assert!(known(row.ty, row.field), "{}.{}", row.ty, row.field);
+            assert!(has_field(row.ty, row.field), "{}.{}", row.ty, row.field);
         }
         for (ty, field, _) in FIELD_ATOMICITY {
-            assert!(known(ty, field), "{ty}.{field}");
+            assert!(has_field(ty, field), "{ty}.{field}");
         }
         for ty in ATOMIC_TYPES {
             assert!(definitions().json_schemas.keys().any(|name| short_name(name) == *ty), "{ty}");

@@ -1,6 +1,6 @@
-//! Strict decoding of built-in kinds: fields that do not exist are found and dropped, values of the wrong type are refused with
-//! the sentence that Go's decoder gives, nulls vanish, and quantities and times take their canonical form, as they do when the
-//! real server reads an object into its types.
+//! Strict decoding of built-in kinds, with the results of Go's decoder in the real server. Unknown
+//! fields are reported and dropped. Values of the wrong type are rejected with the decoder's
+//! message. Nulls are removed. Quantities and times are changed to their canonical form.
 
 use std::fmt::Write as _;
 
@@ -10,55 +10,60 @@ use serde_json::{Map, Value};
 use super::{FieldType, ScalarType, Schema, SchemaCursor};
 use crate::api::object;
 
-/// Brings `object` into the form that the schema describes. Returns the paths of fields that do not exist (and are now gone),
-/// or the sentence that says why the object cannot be read.
+/// Brings `object` into the form that the schema describes. Returns the paths of unknown fields,
+/// which it has removed, or the message that states why the object cannot be decoded.
 pub(crate) fn decode(schema: &Schema, object: &mut Value) -> Result<Vec<String>, String> {
     decode_changed(schema, object, None)
 }
 
-/// [`decode`] of an object that was made from `read`, which has that form already: parts that are the same are not looked at.
-pub(crate) fn decode_changed(schema: &Schema, object: &mut Value, read: Option<&Value>) -> Result<Vec<String>, String> {
+/// Like [`decode`], for an object that was derived from the decoded object `decoded`. Parts that
+/// are equal in both are skipped.
+pub(crate) fn decode_changed(
+    schema: &Schema,
+    object: &mut Value,
+    decoded: Option<&Value>,
+) -> Result<Vec<String>, String> {
     let mut decoder = Decoder { path: String::new(), go_path: String::new(), struct_name: "", unknown: Vec::new() };
-    decoder.value(schema.root(), object, read)?;
+    decoder.value(schema.root(), object, decoded)?;
     Ok(decoder.unknown)
 }
 
 struct Decoder<'a> {
-    /// Where we are, with list places: `spec.containers[0].image`.
+    /// The path of the current value, with list indices: `spec.containers[0].image`.
     path: String,
-    /// Where we are as Go's decoder tells it, without list places.
+    /// The path as Go's decoder prints it, without list indices.
     go_path: String,
-    /// The innermost struct.
+    /// The name of the innermost struct.
     struct_name: &'a str,
     unknown: Vec<String>,
 }
 
 impl<'a> Decoder<'a> {
-    fn value(&mut self, at: SchemaCursor<'a>, value: &mut Value, read: Option<&Value>) -> Result<(), String> {
+    fn value(&mut self, at: SchemaCursor<'a>, value: &mut Value, decoded: Option<&Value>) -> Result<(), String> {
         match (at.ty(), &mut *value) {
             (FieldType::Any | FieldType::BuiltIn(_), _) => Ok(()),
             (FieldType::Scalar(scalar), _) => self.scalar(*scalar, value),
             (FieldType::Struct(inner), Value::Object(fields)) => {
-                let owner = std::mem::replace(&mut self.struct_name, &inner.name);
-                let open = inner.preserves_unknown_fields;
-                let read = read.and_then(Value::as_object);
-                self.entries(fields, true, read, |key| {
-                    (inner.fields.contains_key(key) || open).then(|| at.at_key(key))
+                let outer_struct = std::mem::replace(&mut self.struct_name, &inner.name);
+                let preserves_unknown_fields = inner.preserves_unknown_fields;
+                let decoded = decoded.and_then(Value::as_object);
+                self.entries(fields, true, decoded, |key| {
+                    (inner.fields.contains_key(key) || preserves_unknown_fields).then(|| at.at_key(key))
                 })?;
-                self.struct_name = owner;
+                self.struct_name = outer_struct;
                 Ok(())
             }
             (FieldType::Map { .. }, Value::Object(entries)) => {
-                self.entries(entries, false, read.and_then(Value::as_object), |key| Some(at.at_key(key)))
+                self.entries(entries, false, decoded.and_then(Value::as_object), |key| Some(at.at_key(key)))
             }
             (FieldType::List { .. }, Value::Array(items)) => {
                 let length = self.path.len();
-                for (place, item) in items.iter_mut().enumerate() {
+                for (index, item) in items.iter_mut().enumerate() {
                     if item.is_null() {
                         *item = zero(at.at_item().ty());
                     }
                     // Writing to a String cannot fail.
-                    let _ = write!(self.path, "[{place}]");
+                    let _ = write!(self.path, "[{index}]");
                     self.value(at.at_item(), item, None)?;
                     self.path.truncate(length);
                 }
@@ -70,27 +75,28 @@ impl<'a> Decoder<'a> {
         }
     }
 
-    /// `named`: the keys are fields, which Go's decoder tells, and not the keys of a map, which it does not.
+    /// `named` is true for fields of structs, which Go's decoder prints in paths, and false for
+    /// keys of maps, which it does not print.
     fn entries(
         &mut self,
         entries: &mut Map<String, Value>,
         named: bool,
-        read: Option<&Map<String, Value>>,
+        decoded: Option<&Map<String, Value>>,
         field: impl Fn(&str) -> Option<SchemaCursor<'a>>,
     ) -> Result<(), String> {
-        let (path, plain) = (self.path.len(), self.go_path.len());
-        let mut gone: Vec<String> = Vec::new();
+        let (path_length, go_path_length) = (self.path.len(), self.go_path.len());
+        let mut removed_keys: Vec<String> = Vec::new();
         for (key, value) in &mut *entries {
-            let read = read.and_then(|read| read.get(key));
-            if read.is_some_and(|read| read == value) {
+            let decoded = decoded.and_then(|decoded| decoded.get(key));
+            if decoded.is_some_and(|decoded| decoded == value) {
                 continue;
             }
-            if path > 0 {
+            if path_length > 0 {
                 self.path.push('.');
             }
             self.path.push_str(key);
             if named {
-                if plain > 0 {
+                if go_path_length > 0 {
                     self.go_path.push('.');
                 }
                 self.go_path.push_str(key);
@@ -98,15 +104,15 @@ impl<'a> Decoder<'a> {
             match field(key) {
                 None => {
                     self.unknown.push(self.path.clone());
-                    gone.push(key.clone());
+                    removed_keys.push(key.clone());
                 }
-                Some(_) if value.is_null() => gone.push(key.clone()),
-                Some(at) => self.value(at, value, read)?,
+                Some(_) if value.is_null() => removed_keys.push(key.clone()),
+                Some(at) => self.value(at, value, decoded)?,
             }
-            self.path.truncate(path);
-            self.go_path.truncate(plain);
+            self.path.truncate(path_length);
+            self.go_path.truncate(go_path_length);
         }
-        for key in gone {
+        for key in removed_keys {
             entries.remove(&key);
         }
         Ok(())
@@ -119,8 +125,9 @@ impl<'a> Decoder<'a> {
             | (ScalarType::Number, Value::Number(_)) => Ok(()),
             (ScalarType::Bytes, Value::String(text)) => {
                 use base64::Engine as _;
-                let read = base64::engine::general_purpose::STANDARD.decode(text.as_bytes());
-                read.map(drop)
+                let bytes = base64::engine::general_purpose::STANDARD.decode(text.as_bytes());
+                bytes
+                    .map(drop)
                     .map_err(|_| format!("illegal base64 data at input byte {}", text.len().saturating_sub(1)))
             }
             (ScalarType::Int32, Value::Number(number))
@@ -154,8 +161,8 @@ impl<'a> Decoder<'a> {
         }
     }
 
-    fn mismatch(&self, value: &Value, wanted: &str) -> String {
-        let found = match value {
+    fn mismatch(&self, value: &Value, expected: &str) -> String {
+        let actual = match value {
             Value::Null => "null",
             Value::Bool(_) => "bool",
             Value::Number(_) => "number",
@@ -164,16 +171,16 @@ impl<'a> Decoder<'a> {
             Value::Object(_) => "object",
         };
         if self.go_path.is_empty() {
-            return format!("json: cannot unmarshal {found} into Go value of type {wanted}");
+            return format!("json: cannot unmarshal {actual} into Go value of type {expected}");
         }
         format!(
-            "json: cannot unmarshal {found} into Go struct field {}.{} of type {wanted}",
+            "json: cannot unmarshal {actual} into Go struct field {}.{} of type {expected}",
             self.struct_name, self.go_path
         )
     }
 }
 
-/// What Go makes of a null in a list.
+/// Returns the zero value that Go decodes from a null in a list.
 fn zero(ty: &FieldType) -> Value {
     match ty {
         FieldType::Scalar(ScalarType::Boolean) => Value::Bool(false),
@@ -192,7 +199,7 @@ fn zero(ty: &FieldType) -> Value {
 
 fn go_scalar(scalar: ScalarType) -> &'static str {
     match scalar {
-        // Times are texts that are read further.
+        // Go decodes times from strings.
         ScalarType::String | ScalarType::Time | ScalarType::MicroTime => "string",
         ScalarType::Boolean => "bool",
         ScalarType::Int32 | ScalarType::IntOrString => "int32",
@@ -215,7 +222,7 @@ fn go_type(at: SchemaCursor<'_>) -> String {
 
 fn canonical_quantity(text: &mut String) -> Result<(), String> {
     if text.is_empty() {
-        // Read as zero, as the real server does for an empty string.
+        // The real server decodes an empty string as zero.
         "0".clone_into(text);
         return Ok(());
     }
@@ -252,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_fields_are_found_and_dropped() {
+    fn unknown_fields_are_reported_and_dropped() {
         let (object, unknown) = pod(json!({
             "metadata": {"name": "b", "labels": {"any": "thing"}, "creationTimestamp": null},
             "spec": {"foo": 1, "containers": [{"name": "c", "imagee": "x"}]},
@@ -266,46 +273,48 @@ mod tests {
     }
 
     #[test]
-    fn what_was_read_before_is_not_looked_at_again() {
+    fn parts_that_are_already_decoded_are_skipped() {
         let schema = definitions().schema("io.k8s.api.core.v1.Pod");
-        let read =
+        let decoded =
             json!({"metadata": {"name": "b"}, "spec": {"containers": [{"name": "c", "unread": 1}], "priority": 1}});
-        let mut object = read.clone();
+        let mut object = decoded.clone();
         object["spec"]["priority"] = json!(2);
         object["spec"]["foo"] = json!(3);
         object["status"] = json!({"bar": 4});
-        assert_eq!(decode_changed(&schema, &mut object, Some(&read)).unwrap(), ["spec.foo", "status.bar"]);
-        assert_eq!(object["spec"]["containers"], read["spec"]["containers"]);
+        assert_eq!(decode_changed(&schema, &mut object, Some(&decoded)).unwrap(), ["spec.foo", "status.bar"]);
+        assert_eq!(object["spec"]["containers"], decoded["spec"]["containers"]);
         object["spec"]["priority"] = json!("x");
-        assert!(decode_changed(&schema, &mut object, Some(&read)).is_err());
+        assert!(decode_changed(&schema, &mut object, Some(&decoded)).is_err());
     }
 
     #[test]
-    fn wrong_types_are_refused_in_the_words_of_the_real_server() {
-        let into = "json: cannot unmarshal";
-        for (object, sentence) in [
+    fn wrong_types_are_rejected_with_the_real_servers_messages() {
+        let prefix = "json: cannot unmarshal";
+        for (object, message) in [
             (
                 json!({"spec": {"terminationGracePeriodSeconds": "x"}}),
-                format!("{into} string into Go struct field PodSpec.spec.terminationGracePeriodSeconds of type int64"),
+                format!(
+                    "{prefix} string into Go struct field PodSpec.spec.terminationGracePeriodSeconds of type int64"
+                ),
             ),
             (
                 json!({"spec": {"containers": {"name": "c"}}}),
-                format!("{into} object into Go struct field PodSpec.spec.containers of type []v1.Container"),
+                format!("{prefix} object into Go struct field PodSpec.spec.containers of type []v1.Container"),
             ),
             (
                 json!({"spec": {"containers": [{"name": 3}]}}),
-                format!("{into} number into Go struct field Container.spec.containers.name of type string"),
+                format!("{prefix} number into Go struct field Container.spec.containers.name of type string"),
             ),
             (
                 json!({"spec": {"priority": 1.5}}),
-                format!("{into} number 1.5 into Go struct field PodSpec.spec.priority of type int32"),
+                format!("{prefix} number 1.5 into Go struct field PodSpec.spec.priority of type int32"),
             ),
             (
                 json!({"spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "abc"}}}]}}),
                 "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'".into(),
             ),
         ] {
-            assert_eq!(pod(object).unwrap_err(), sentence);
+            assert_eq!(pod(object).unwrap_err(), message);
         }
     }
 

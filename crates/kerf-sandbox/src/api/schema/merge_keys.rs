@@ -1,17 +1,20 @@
-//! Which lists are more than a value: the keys by which their items are told apart (server-side apply) and merged (strategic
-//! merge patches), and the objects that have one owner. Facts of the published API, release 1.36; every list that is not here is
-//! replaced as a whole, every object that is not here is merged field by field.
+//! Merge keys of lists and ownership of objects, from the published API of Kubernetes 1.36.
+//!
+//! Merge keys identify the items of a list for server-side apply and strategic merge patches. Lists
+//! that are not in the table are replaced as a whole. Objects that are not in the tables are merged
+//! field by field.
 
 use super::MergeKey;
 
-/// One field of one type.
+/// The merge rules of one field of one type.
 pub(super) struct MergeKeyRow {
     /// The type's name without its package.
     pub(super) ty: &'static str,
     pub(super) field: &'static str,
-    /// The keys of its items for server-side apply; `*` for a set of values; nothing for a list that has one owner.
+    /// Key fields of the items for server-side apply, separated by commas. `*`: a set of values.
+    /// Empty: an atomic list.
     pub(super) keys: &'static str,
-    /// What a strategic merge patch does.
+    /// The behaviour in a strategic merge patch. See [`MERGE_KEYS`] for the notation.
     pub(super) patch: &'static str,
 }
 
@@ -19,8 +22,8 @@ const fn row(ty: &'static str, field: &'static str, keys: &'static str, patch: &
     MergeKeyRow { ty, field, keys, patch }
 }
 
-/// `patch` is the merge key, `*` for a merged list of scalars, `!` for replaced as a whole, and `~` for "retain keys" with the merge
-/// key behind it, if any.
+/// The rows. Notation of `patch`: a merge key; `*` a merged list of scalars; `!` replaced as a
+/// whole; `~` the strategy "retain keys", followed by the merge key if there is one.
 #[rustfmt::skip]
 pub(super) const MERGE_KEYS: &[MergeKeyRow] = &[
     row("meta.v1.ObjectMeta", "finalizers", "*", "*"),
@@ -107,7 +110,7 @@ pub(super) const ATOMIC_TYPES: &[&str] = &[
     "meta.v1.OwnerReference",
 ];
 
-/// Fields that say for themselves whether their map or object has one owner.
+/// Fields that override whether their map or object has one owner (type, field, atomic).
 pub(super) const FIELD_ATOMICITY: &[(&str, &str, bool)] = &[
     ("core.v1.PersistentVolumeSpec", "claimRef", false),
     ("core.v1.PodSpec", "nodeSelector", true),
@@ -134,7 +137,8 @@ impl MergeKeyRow {
     }
 }
 
-/// A definition's name without the packages that all share: `core.v1.Pod` of `io.k8s.api.core.v1.Pod`.
+/// Returns a definition's name without the common package prefixes: `core.v1.Pod` for
+/// `io.k8s.api.core.v1.Pod`.
 pub(super) fn short_name(definition: &str) -> &str {
     const PACKAGES: [&str; 4] = [
         "io.k8s.api.",

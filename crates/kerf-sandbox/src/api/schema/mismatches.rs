@@ -1,46 +1,46 @@
-//! Where an object does not fit its schema: fields that the schema does not know, and values that are of another type.
+//! Mismatches between an object and its schema: undeclared fields, and values of another type.
 
 use serde_json::Value;
 
 use super::{FieldType, ScalarType, Schema, SchemaCursor};
 
-/// The paths of fields that the schema does not declare (`spec.containers[0].imagee`).
+/// Returns the paths of fields that the schema does not declare (`spec.containers[0].imagee`).
 pub(crate) fn undeclared_fields(schema: &Schema, object: &Value) -> Vec<String> {
-    let found = find(schema, object).into_iter();
-    found.filter(|misfit| misfit.expected.is_none()).map(|misfit| misfit.path).collect()
+    let mismatches = find(schema, object).into_iter();
+    mismatches.filter(|mismatch| mismatch.expected.is_none()).map(|mismatch| mismatch.path).collect()
 }
 
-/// All that does not fit, in the words of server-side apply.
+/// Returns the messages of server-side apply for all mismatches.
 pub(crate) fn schema_mismatches(schema: &Schema, object: &Value) -> Vec<String> {
-    let told = |SchemaMismatch { path, expected: wanted }| match wanted {
+    let message = |SchemaMismatch { path, expected }| match expected {
         None => format!(".{path}: field not declared in schema"),
-        Some(wanted) => format!(".{path}: expected {wanted}"),
+        Some(expected) => format!(".{path}: expected {expected}"),
     };
-    find(schema, object).into_iter().map(told).collect()
+    find(schema, object).into_iter().map(message).collect()
 }
 
 struct SchemaMismatch {
     path: String,
-    /// What was expected, and what was found; nothing if there should be nothing.
+    /// The expected type and the actual value. `None`: the field is not declared.
     expected: Option<String>,
 }
 
 fn find(schema: &Schema, object: &Value) -> Vec<SchemaMismatch> {
-    let mut found = Vec::new();
-    walk(schema.root(), object, &mut String::new(), &mut found);
-    found
+    let mut mismatches = Vec::new();
+    walk(schema.root(), object, &mut String::new(), &mut mismatches);
+    mismatches
 }
 
-fn walk(at: SchemaCursor<'_>, value: &Value, path: &mut String, found: &mut Vec<SchemaMismatch>) {
+fn walk(at: SchemaCursor<'_>, value: &Value, path: &mut String, mismatches: &mut Vec<SchemaMismatch>) {
     let length = path.len();
     match (at.ty(), value) {
         (FieldType::Struct(inner), Value::Object(fields)) => {
             for (key, value) in fields {
                 push_key(path, key);
                 if inner.fields.contains_key(key.as_str()) {
-                    walk(at.at_key(key), value, path, found);
+                    walk(at.at_key(key), value, path, mismatches);
                 } else if !inner.preserves_unknown_fields {
-                    found.push(SchemaMismatch { path: path.clone(), expected: None });
+                    mismatches.push(SchemaMismatch { path: path.clone(), expected: None });
                 }
                 path.truncate(length);
             }
@@ -48,22 +48,22 @@ fn walk(at: SchemaCursor<'_>, value: &Value, path: &mut String, found: &mut Vec<
         (FieldType::Map { .. }, Value::Object(entries)) => {
             for (key, value) in entries {
                 push_key(path, key);
-                walk(at.at_key(key), value, path, found);
+                walk(at.at_key(key), value, path, mismatches);
                 path.truncate(length);
             }
         }
         (FieldType::List { .. }, Value::Array(items)) => {
-            for (place, item) in items.iter().enumerate() {
+            for (index, item) in items.iter().enumerate() {
                 path.push('[');
-                path.push_str(&place.to_string());
+                path.push_str(&index.to_string());
                 path.push(']');
-                walk(at.at_item(), item, path, found);
+                walk(at.at_item(), item, path, mismatches);
                 path.truncate(length);
             }
         }
         (ty, value) => {
-            found.extend(
-                mismatch(ty, value).map(|wanted| SchemaMismatch { path: path.clone(), expected: Some(wanted) }),
+            mismatches.extend(
+                mismatch(ty, value).map(|expected| SchemaMismatch { path: path.clone(), expected: Some(expected) }),
             );
         }
     }
@@ -76,7 +76,8 @@ fn push_key(path: &mut String, key: &str) {
     path.push_str(key);
 }
 
-/// What a value should be that is of another type. A null is of every type, and so is everything where the type has more than one form.
+/// Returns the expected type if the value has another one. A null matches every type. Types with
+/// several forms match every value.
 fn mismatch(ty: &FieldType, value: &Value) -> Option<String> {
     match (ty, value) {
         (_, Value::Null) | (FieldType::Any | FieldType::BuiltIn(_), _) => None,
@@ -88,7 +89,7 @@ fn mismatch(ty: &FieldType, value: &Value) -> Option<String> {
             | (ScalarType::Int32 | ScalarType::Int64 | ScalarType::Number, Value::Number(_))
             | (ScalarType::Quantity | ScalarType::IntOrString | ScalarType::Time | ScalarType::MicroTime, _) => None,
             (ScalarType::String | ScalarType::Bytes, _) => {
-                Some(format!("string, got &value.valueUnstructured{{Value:{}}}", syntax(value)))
+                Some(format!("string, got &value.valueUnstructured{{Value:{}}}", go_syntax(value)))
             }
             (ScalarType::Boolean, _) => Some(format!("boolean, got &{{{}}}", go_print(value))),
             (ScalarType::Int32 | ScalarType::Int64 | ScalarType::Number, _) => {
@@ -98,7 +99,7 @@ fn mismatch(ty: &FieldType, value: &Value) -> Option<String> {
     }
 }
 
-/// A value as Go prints it: `[a map[b:1]]`.
+/// Formats a value like Go's `%v`: `[a map[b:1]]`.
 fn go_print(value: &Value) -> String {
     match value {
         Value::Null => "<nil>".into(),
@@ -112,17 +113,18 @@ fn go_print(value: &Value) -> String {
     }
 }
 
-/// A value as it stands in a Go program: `[]interface {}{"a", map[string]interface {}{"b":1}}`.
-fn syntax(value: &Value) -> String {
+/// Formats a value in Go syntax: `[]interface {}{"a", map[string]interface {}{"b":1}}`.
+fn go_syntax(value: &Value) -> String {
     match value {
         Value::Null => "interface {}(nil)".into(),
         Value::Bool(_) | Value::Number(_) => value.to_string(),
         Value::String(text) => format!("{text:?}"),
         Value::Array(items) => {
-            format!("{}{{{}}}", go_type(value), items.iter().map(syntax).collect::<Vec<_>>().join(", "))
+            format!("{}{{{}}}", go_type(value), items.iter().map(go_syntax).collect::<Vec<_>>().join(", "))
         }
         Value::Object(fields) => {
-            let fields: Vec<String> = fields.iter().map(|(key, value)| format!("{key:?}:{}", syntax(value))).collect();
+            let fields: Vec<String> =
+                fields.iter().map(|(key, value)| format!("{key:?}:{}", go_syntax(value))).collect();
             format!("{}{{{}}}", go_type(value), fields.join(", "))
         }
     }
@@ -146,15 +148,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_does_not_fit_is_told_in_the_words_of_apply() {
+    fn mismatches_have_the_messages_of_server_side_apply() {
         let schema = Schema::custom(Some(
             &json!({"type": "object", "properties": {"spec": {"type": "object", "properties": {
             "text": {"type": "string"}, "number": {"type": "integer"}, "flag": {"type": "boolean"},
             "list": {"type": "array", "items": {"type": "string"}}, "either": {"x-kubernetes-int-or-string": true}}}}}),
         ));
-        let fine = json!({"metadata": {"creationTimestamp": "x"}, "spec": {"text": null, "number": 1.5, "either": true, "list": null}});
-        assert_eq!(schema_mismatches(&schema, &fine), Vec::<String>::new());
-        for (spec, told) in [
+        let valid = json!({"metadata": {"creationTimestamp": "x"}, "spec": {"text": null, "number": 1.5, "either": true, "list": null}});
+        assert_eq!(schema_mismatches(&schema, &valid), Vec::<String>::new());
+        for (spec, message) in [
             (json!([1, "a"]), ".spec: expected map, got &{[1 a]}"),
             (json!({"foo": 1}), ".spec.foo: field not declared in schema"),
             (json!({"list": {"a": {"b": true}}}), ".spec.list: expected list, got &{map[a:map[b:true]]}"),
@@ -169,7 +171,7 @@ mod tests {
             (json!({"number": true}), ".spec.number: expected numeric (int or float), got bool"),
             (json!({"flag": "x"}), ".spec.flag: expected boolean, got &{x}"),
         ] {
-            assert_eq!(schema_mismatches(&schema, &json!({"spec": spec})), [told]);
+            assert_eq!(schema_mismatches(&schema, &json!({"spec": spec})), [message]);
         }
     }
 }

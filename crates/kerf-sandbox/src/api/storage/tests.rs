@@ -1,4 +1,4 @@
-//! The store against its promises: versions, history, windows, and every past state.
+//! Tests of the store: revisions, history, pages, and every past state.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop there")]
 
@@ -41,7 +41,7 @@ fn a_write_needs_the_version_that_was_read() {
     put(&storage, table, &key, 2);
     assert!(
         storage.put(table, &key, Some(first), &object("a", 3), SelectorAttributes::default()).is_err(),
-        "somebody was faster"
+        "another writer was faster"
     );
     assert!(storage.delete(table, &key, first).is_err());
     let last: serde_json::Value = serde_json::from_slice(&storage.delete(table, &key, first + 1).unwrap()).unwrap();
@@ -63,7 +63,7 @@ fn revisions_are_shared_by_all_tables() {
 }
 
 #[test]
-fn a_watcher_that_is_too_late_is_told_so() {
+fn a_watcher_behind_the_history_gets_an_error() {
     let storage = ObjectStore::new(3);
     let table = storage.create_table();
     let revisions: Vec<u64> = (0..5).map(|n| put(&storage, table, &ObjectKey::new(None, "a"), n)).collect();
@@ -76,7 +76,7 @@ fn a_watcher_that_is_too_late_is_told_so() {
 }
 
 #[test]
-fn namespaces_do_not_run_into_each_other() {
+fn a_page_of_one_namespace_has_no_objects_of_others() {
     let storage = ObjectStore::new(10);
     let table = storage.create_table();
     for (namespace, name) in [("a", "x"), ("a-b", "x"), ("ab", "x"), ("a", "y"), ("b", "x")] {
@@ -87,7 +87,7 @@ fn namespaces_do_not_run_into_each_other() {
 }
 
 #[test]
-fn a_closed_table_tells_its_watchers_and_takes_nothing() {
+fn a_closed_table_ends_its_watches_and_rejects_writes() {
     let storage = ObjectStore::new(10);
     let table = storage.create_table();
     let revision = put(&storage, table, &ObjectKey::new(None, "a"), 1);
@@ -98,14 +98,14 @@ fn a_closed_table_tells_its_watchers_and_takes_nothing() {
     );
 }
 
-/// One step of a random history: which of a few keys, and whether to write or to delete it.
+/// Returns random steps: a key out of a few, and whether to write it (true) or delete it.
 fn steps() -> impl Strategy<Value = Vec<(u8, bool)>> {
     proptest::collection::vec((0u8..12, any::<bool>()), 1..80)
 }
 
 proptest! {
     #[test]
-    fn every_state_of_the_past_can_be_read_again(steps in steps(), limit in 1usize..5) {
+    fn every_past_state_can_be_read(steps in steps(), limit in 1usize..5) {
         let storage = ObjectStore::new(1000);
         let table = storage.create_table();
         let mut states: Vec<(u64, Vec<String>)> = vec![(storage.revision(), Vec::new())];
@@ -120,7 +120,7 @@ proptest! {
         }
         for (revision, state) in &states {
             prop_assert_eq!(&texts(&storage.page(table, whole_table(Some(*revision))).unwrap()), state);
-            // Paging through that state gives the same, whatever has happened since.
+            // Reading that state in pages gives the same result, whatever has been written since.
             let (mut paged, mut from, mut left) = (Vec::new(), None, state.len());
             loop {
                 let page = storage.page(table, PageQuery { from: from.as_ref(), limit: Some(limit), ..whole_table(Some(*revision)) }).unwrap();
@@ -137,36 +137,39 @@ proptest! {
 }
 
 #[test]
-fn an_object_is_touched_up_where_it_stands() {
+fn bytes_of_an_object_are_changed_in_place() {
     let storage = ObjectStore::new(100);
     let table = storage.create_table();
     let key = ObjectKey::new(None, "a");
     let mut at = put(&storage, table, &key, 1);
-    let facets = storage.get(table, &key).unwrap().attributes.clone();
+    let attributes = storage.get(table, &key).unwrap().attributes.clone();
     for name in ["b", "c", "d", "e", "f", "g", "h", "i", "j", "k"] {
         assert!(storage.update_bytes_in_place(table, &key, at - 1, |_| {}).is_err(), "it is not at that version");
-        // Counted from the end, the name stays where it is when the version grows by a digit.
+        // Counted from the end, the name's position does not change when the version gets another
+        // digit.
         let rename = |text: &mut [u8]| {
-            let place = text.len() - "a\"}}".len();
-            text[place] = name.as_bytes()[0];
+            let index = text.len() - "a\"}}".len();
+            text[index] = name.as_bytes()[0];
         };
         at = storage.update_bytes_in_place(table, &key, at, rename).unwrap();
         let stored = storage.get(table, &key).unwrap();
-        let read: serde_json::Value = serde_json::from_slice(stored.bytes()).unwrap();
-        assert_eq!(read["metadata"], json!({"resourceVersion": at.to_string(), "name": name}));
+        let parsed: serde_json::Value = serde_json::from_slice(stored.bytes()).unwrap();
+        assert_eq!(parsed["metadata"], json!({"resourceVersion": at.to_string(), "name": name}));
         assert_eq!(stored.revision, at);
-        assert!(Arc::ptr_eq(&stored.attributes, &facets), "what selectors ask about is the same");
+        assert!(Arc::ptr_eq(&stored.attributes, &attributes), "what selectors ask about is the same");
     }
     assert!(at > 9, "the version has grown by a digit");
     at = storage.update_bytes_in_place(table, &key, at, <[u8]>::make_ascii_uppercase).unwrap();
     assert!(storage.get(table, &key).unwrap().bytes().starts_with(b"{\"GENERATION\""));
-    let Ok(TableChanges::Events(events)) = storage.changes_after(table, at - 1) else { panic!("every write is told") };
+    let Ok(TableChanges::Events(events)) = storage.changes_after(table, at - 1) else {
+        panic!("every write is an event")
+    };
     assert_eq!(events[0].revision, at);
     assert!(storage.update_bytes_in_place(table, &ObjectKey::new(None, "nobody"), at, |_| {}).is_err());
 }
 
 #[test]
-fn whoever_follows_all_tables_is_told_which_have_changed() {
+fn changed_tables_are_listed_since_any_revision() {
     let storage = ObjectStore::new(10_000);
     let tables: Vec<TableIx> = (0..5).map(|_| storage.create_table()).collect();
     let key = ObjectKey::new(None, "a");

@@ -1,4 +1,4 @@
-//! Binding: how a scheduler says where a pod runs.
+//! Binding: a scheduler assigns a pod to a node.
 
 use serde_json::{Value, json};
 
@@ -9,14 +9,14 @@ use crate::api::respond::Reply;
 use crate::api::status::{ApiResult, GroupResource, StatusError};
 use crate::api::storage::ObjectKey;
 
-/// What refusals speak of.
+/// The resource in error messages.
 const BINDING: GroupResource<'_> = GroupResource { group: "", resource: "pods/binding" };
 
-/// Binds the pod `name` to the node that the body names.
+/// Binds the pod `name` to the node in the body.
 pub(super) fn bind(call: &Call<'_>, name: &str) -> ApiResult<Reply> {
     let binding = call.read_body()?.value;
-    let given = object::name(&binding);
-    if !given.is_empty() && given != name {
+    let body_name = object::name(&binding);
+    if !body_name.is_empty() && body_name != name {
         return Err(StatusError::bad_request("name in URL does not match name in Binding object"));
     }
     let (kind, node) = (object::text(&binding, &["target", "kind"]), object::text(&binding, &["target", "name"]));
@@ -31,7 +31,7 @@ pub(super) fn bind(call: &Call<'_>, name: &str) -> ApiResult<Reply> {
     let now = object::rfc3339_seconds(call.now());
     let uid = object::uid(&binding);
     update_directly(call, &pods, &ObjectKey::new(call.namespace(), name), name, |pod| {
-        let conflict = |why: String| Err(StatusError::conflict(BINDING, name, &why));
+        let conflict = |reason: String| Err(StatusError::conflict(BINDING, name, &reason));
         if !uid.is_empty() && uid != object::uid(pod) {
             return conflict(format!(
                 "Precondition failed: UID in precondition: {uid}, UID in object meta: {}",
@@ -56,7 +56,7 @@ pub(super) fn bind(call: &Call<'_>, name: &str) -> ApiResult<Reply> {
                 object::ensure_object(pod, &["metadata", field]).insert(key.clone(), value.clone());
             }
         }
-        // A pod that has a node needs none to be kept free for it.
+        // A bound pod needs no nomination.
         object::remove(pod, &["status", "nominatedNodeName"]);
         set_condition(pod, json!({"type": "PodScheduled", "status": "True", "lastTransitionTime": now}));
         Ok(())
@@ -64,7 +64,7 @@ pub(super) fn bind(call: &Call<'_>, name: &str) -> ApiResult<Reply> {
     Ok(super::success())
 }
 
-/// Sets a condition of a pod. The time of the last transition stays if the status does.
+/// Sets a condition of a pod. `lastTransitionTime` stays if the status does not change.
 pub(super) fn set_condition(pod: &mut Value, mut condition: Value) {
     let kind = condition.get("type").cloned();
     let conditions = object::ensure_object(pod, &["status"]).entry("conditions").or_insert_with(|| json!([]));

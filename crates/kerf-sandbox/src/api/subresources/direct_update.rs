@@ -1,4 +1,4 @@
-//! Changing a stored object without the ceremony of an update, for the server's own changes.
+//! Direct updates of stored objects by the server itself, without admission and validation.
 
 use serde_json::Value;
 
@@ -9,10 +9,10 @@ use crate::api::registry::Resource;
 use crate::api::status::{ApiResult, StatusError};
 use crate::api::storage::ObjectKey;
 
-/// How often the change is tried again when somebody else was faster.
+/// The maximum number of attempts when other writers change the object at the same time.
 const MAX_DIRECT_UPDATE_ATTEMPTS: usize = 16;
 
-/// Changes the object at `key` by `change`, and returns what it is then. Nothing is written in a dry run.
+/// Changes the object at `key` with `change` and returns the result. A dry run writes nothing.
 pub(crate) fn update_directly(
     call: &Call<'_>,
     resource: &Resource,
@@ -32,12 +32,12 @@ pub(crate) fn update_directly(
         if object == old || call.dry_run()? {
             return Ok(object);
         }
-        let facets = resource.selector_attributes(&object);
-        if let Ok(now) =
-            call.server.storage.put(resource.table, key, Some(stored.revision), &Encoded::new(&object), facets)
+        let attributes = resource.selector_attributes(&object);
+        if let Ok(updated) =
+            call.server.storage.put(resource.table, key, Some(stored.revision), &Encoded::new(&object), attributes)
         {
             after_write::on_updated(call, &object);
-            return parse_stored(&now);
+            return parse_stored(&updated);
         }
     }
     Err(StatusError::resource_version_conflict(resource.group_resource(), name))

@@ -1,5 +1,6 @@
-//! Eviction: deleting a pod, if its disruption budget allows it. The budget's status is what counts, as whoever computes it has
-//! left it; each eviction takes one from it at once, so that a burst of evictions cannot overdraw it.
+//! Eviction: deletes a pod if its PodDisruptionBudget (PDB) allows it. The PDB controller computes
+//! the budget's status. Each eviction decrements `disruptionsAllowed` at once, so that a burst of
+//! evictions cannot exceed the budget.
 
 use serde_json::{Value, json};
 
@@ -14,11 +15,12 @@ use crate::api::selector::{LabelSelector, Selection};
 use crate::api::status::{ApiResult, Cause, StatusError};
 use crate::api::storage::{ObjectKey, PageQuery};
 
-/// How many evicted pods a budget remembers before it waits for them to go.
+/// The number of evicted pods that a budget records. Above it, evictions fail until the PDB
+/// controller has removed pods that no longer exist.
 const MAX_DISRUPTED_PODS: usize = 2000;
 const BUDGET_VIOLATED_MESSAGE: &str = "Cannot evict pod as it would violate the pod's disruption budget.";
 
-/// `POST` of `pods/NAME/eviction`.
+/// Handles `POST` of `pods/NAME/eviction`.
 pub(super) fn evict(call: &Call<'_>) -> ApiResult<Reply> {
     let eviction = call.read_body()?.value;
     let (version, kind) = (object::text(&eviction, &["apiVersion"]), object::text(&eviction, &["kind"]));
@@ -50,33 +52,34 @@ pub(super) fn evict(call: &Call<'_>) -> ApiResult<Reply> {
     Ok(super::success())
 }
 
-/// A pod that has ended, has not begun or is already going disturbs nobody.
+/// Returns true if the pod has terminated, has not started or is being deleted. Its eviction
+/// disrupts nothing.
 fn can_ignore_budget(pod: &Value) -> bool {
     matches!(object::text(pod, &["status", "phase"]), "Succeeded" | "Failed" | "Pending") || object::is_deleting(pod)
 }
 
-/// The budget that covers a pod. More than one is more than an eviction can keep.
+/// Returns the budget that selects a pod, or `None`. More than one is an error, as in Kubernetes.
 fn find_budget(call: &Call<'_>, pod: &Value) -> ApiResult<Option<Value>> {
     let Some(budgets) = call.registry.find("policy", "poddisruptionbudgets") else { return Ok(None) };
-    let everything = Selection::default();
-    let window =
-        PageQuery { namespace: call.namespace(), selection: &everything, from: None, at_revision: None, limit: None };
+    let select_all = Selection::default();
+    let query =
+        PageQuery { namespace: call.namespace(), selection: &select_all, from: None, at_revision: None, limit: None };
     let page = call
         .server
         .storage
-        .page(budgets.table, window)
+        .page(budgets.table, query)
         .map_err(|_| StatusError::internal("the present is never compacted"))?;
     let labels = object::selector_attributes(pod, std::iter::empty()).labels;
-    let mut covering = Vec::new();
+    let mut matching = Vec::new();
     for stored in page.objects {
         let budget = parse_stored(&stored)?;
         let selector = LabelSelector::from_object(object::at(&budget, &["spec", "selector"]));
         if selector.is_some_and(|selector| selector.matches(&labels)) {
-            covering.push(budget);
+            matching.push(budget);
         }
     }
-    match covering.len() {
-        0 | 1 => Ok(covering.pop()),
+    match matching.len() {
+        0 | 1 => Ok(matching.pop()),
         _ => {
             let message =
                 "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.";
@@ -85,7 +88,8 @@ fn find_budget(call: &Call<'_>, pod: &Value) -> ApiResult<Option<Value>> {
     }
 }
 
-/// Takes one disruption from the budget, unless the pod is one that the budget lets go anyway.
+/// Decrements the budget, unless the budget allows the eviction of unready pods and the pod is
+/// unready.
 fn check_and_decrement_budget(call: &Call<'_>, budget: &Value, pod: &Value, options: &DeleteOptions) -> ApiResult<()> {
     let budgets =
         call.registry.find("policy", "poddisruptionbudgets").cloned().ok_or_else(StatusError::no_such_resource)?;
@@ -106,7 +110,8 @@ fn decrement_stored_budget(call: &Call<'_>, budgets: &Resource, name: &str) -> A
     .map(drop)
 }
 
-/// A pod that is not ready counts for nothing: with `AlwaysAllow` it may go, with the default only while the rest is healthy.
+/// Returns true if unready pods may be evicted without the budget: always with `AlwaysAllow`,
+/// otherwise only while enough other pods are healthy.
 fn allows_unready_eviction(budget: &Value) -> bool {
     let number = |field: &str| object::number(budget, &["status", field]).unwrap_or_default();
     match object::text(budget, &["spec", "unhealthyPodEvictionPolicy"]) {
@@ -123,33 +128,34 @@ fn is_ready(pod: &Value) -> bool {
         .is_some_and(|condition| object::text(condition, &["status"]) == "True")
 }
 
-/// Counts one disruption in a budget's status, or says why there is none left.
+/// Decrements `disruptionsAllowed` and records the pod, or returns the error if no disruption is
+/// allowed.
 fn count_disruption(budget: &mut Value, call: &Call<'_>) -> ApiResult<()> {
     let number = |budget: &Value, path: &[&str]| object::number(budget, path).unwrap_or_default();
     let name = object::name(budget).to_string();
-    let refuse = |seconds: u32, message: String| {
+    let reject = |seconds: u32, message: String| {
         let cause = Cause { reason: "DisruptionBudget", message, field: String::new() };
         Err(StatusError::too_many_requests(BUDGET_VIOLATED_MESSAGE, seconds, vec![cause]))
     };
     if number(budget, &["status", "observedGeneration"]) < number(budget, &["metadata", "generation"]) {
-        return refuse(10, format!("The disruption budget {name} is still being processed by the server."));
+        return reject(10, format!("The disruption budget {name} is still being processed by the server."));
     }
     let allowed = number(budget, &["status", "disruptionsAllowed"]);
-    let subject = crate::api::status::GroupResource { group: "policy", resource: "poddisruptionbudget" };
+    let budget_resource = crate::api::status::GroupResource { group: "policy", resource: "poddisruptionbudget" };
     if allowed < 0 {
-        return Err(StatusError::forbidden(subject, &name, "pdb disruptions allowed is negative", Vec::new()));
+        return Err(StatusError::forbidden(budget_resource, &name, "pdb disruptions allowed is negative", Vec::new()));
     }
     if object::at(budget, &["status", "disruptedPods"])
         .and_then(Value::as_object)
         .is_some_and(|pods| pods.len() > MAX_DISRUPTED_PODS)
     {
-        let why = "DisruptedPods map too big - too many evictions not confirmed by PDB controller";
-        return Err(StatusError::forbidden(subject, &name, why, Vec::new()));
+        let reason = "DisruptedPods map too big - too many evictions not confirmed by PDB controller";
+        return Err(StatusError::forbidden(budget_resource, &name, reason, Vec::new()));
     }
     if allowed == 0 {
         let (needs, has) =
             (number(budget, &["status", "desiredHealthy"]), number(budget, &["status", "currentHealthy"]));
-        return refuse(0, format!("The disruption budget {name} needs {needs} healthy pods and has {has} currently"));
+        return reject(0, format!("The disruption budget {name} needs {needs} healthy pods and has {has} currently"));
     }
     let now = object::rfc3339_seconds(call.now());
     let generation = number(budget, &["status", "observedGeneration"]);
@@ -166,7 +172,7 @@ fn count_disruption(budget: &mut Value, call: &Call<'_>) -> ApiResult<()> {
     Ok(())
 }
 
-/// Notes on the pod why it goes, for whoever reads its last state.
+/// Sets the condition `DisruptionTarget`, which states why the pod is deleted.
 fn set_disruption_target(call: &Call<'_>, pod: &Value, options: &DeleteOptions) -> ApiResult<()> {
     if options.uid.as_ref().is_some_and(|uid| uid != object::uid(pod)) {
         return Ok(());

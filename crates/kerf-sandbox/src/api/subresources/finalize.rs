@@ -1,4 +1,5 @@
-//! How whoever has emptied a namespace says so: the finalizers of its spec are replaced, and with the last one it is gone.
+//! Finalization of namespaces: replaces `spec.finalizers` and removes a terminating namespace that
+//! has none left.
 
 use bytes::Bytes;
 use serde_json::{Value, json};
@@ -10,7 +11,7 @@ use crate::api::object;
 use crate::api::respond::Reply;
 use crate::api::status::ApiResult;
 
-/// `PUT` of `namespaces/NAME/finalize`.
+/// Handles `PUT` of `namespaces/NAME/finalize`.
 pub(super) fn finalize(call: &Call<'_>) -> ApiResult<Reply> {
     let body = call.read_body()?.value;
     let finalizers: Vec<Value> = object::list(&body, &["spec", "finalizers"]).to_vec();

@@ -1,5 +1,5 @@
-//! The two changes to a running pod that an ordinary update may not make: other resources (`resize`) and containers that are added for
-//! debugging (`ephemeralcontainers`). Everything else that the body says is ignored.
+//! Changes of a running pod that an ordinary update may not make: resources (`resize`) and
+//! containers for debugging (`ephemeralcontainers`). Everything else in the body is ignored.
 
 use serde_json::{Value, json};
 
@@ -12,28 +12,28 @@ use crate::api::schema;
 use crate::api::status::{ApiResult, StatusError};
 use crate::api::write::read_patch;
 
-/// `PUT` or `PATCH` of `pods/NAME/resize` and `pods/NAME/ephemeralcontainers`.
+/// Handles `PUT` or `PATCH` of `pods/NAME/resize` and `pods/NAME/ephemeralcontainers`.
 pub(super) fn change_pod_in_place(call: &Call<'_>) -> ApiResult<Reply> {
-    let sent = match call.verb {
+    let body = match call.verb {
         Verb::Patch => None,
         _ => Some(call.read_body()?.value),
     };
-    let patch = if sent.is_none() { Some(read_patch(call)?) } else { None };
+    let patch = if body.is_none() { Some(read_patch(call)?) } else { None };
     let pod = update_directly(call, &call.resource, &call.key(), call.name(), |pod| {
-        let mut wanted = match (&sent, &patch) {
-            (Some(sent), _) => sent.clone(),
+        let mut desired = match (&body, &patch) {
+            (Some(body), _) => body.clone(),
             (None, Some(patch)) => patch.apply_to(call, pod)?,
             (None, None) => return Ok(()),
         };
-        schema::decode(&call.resource.schema, &mut wanted).map_err(|problem| {
+        schema::decode(&call.resource.schema, &mut desired).map_err(|problem| {
             StatusError::bad_request(format!("Pod in version \"v1\" cannot be handled as a Pod: {problem}"))
         })?;
-        let before = pod.get("spec").cloned();
+        let old_spec = pod.get("spec").cloned();
         match call.subresource() {
-            "resize" => copy_resources(pod, &wanted),
-            _ => add_ephemeral_containers(pod, &wanted),
+            "resize" => copy_resources(pod, &desired),
+            _ => add_ephemeral_containers(pod, &desired),
         }
-        if pod.get("spec") != before.as_ref() {
+        if pod.get("spec") != old_spec.as_ref() {
             let generation = object::number(pod, &["metadata", "generation"]).unwrap_or_default();
             object::set_meta(pod, "generation", generation + 1);
         }
@@ -42,13 +42,15 @@ pub(super) fn change_pod_in_place(call: &Call<'_>) -> ApiResult<Reply> {
     Ok(Reply::json(200, &pod))
 }
 
-fn copy_resources(pod: &mut Value, wanted: &Value) {
+fn copy_resources(pod: &mut Value, desired: &Value) {
     for list in ["containers", "initContainers"] {
         for container in object::list_mut(pod, &["spec", list]) {
             let name = object::text(container, &["name"]).to_string();
-            let same = |other: &&Value| object::text(other, &["name"]) == name;
-            let resources =
-                object::list(wanted, &["spec", list]).iter().find(same).and_then(|other| other.get("resources"));
+            let is_same_container = |other: &&Value| object::text(other, &["name"]) == name;
+            let resources = object::list(desired, &["spec", list])
+                .iter()
+                .find(is_same_container)
+                .and_then(|other| other.get("resources"));
             if let (Some(resources), Some(container)) = (resources, container.as_object_mut()) {
                 container.insert("resources".into(), resources.clone());
             }
@@ -56,13 +58,13 @@ fn copy_resources(pod: &mut Value, wanted: &Value) {
     }
 }
 
-fn add_ephemeral_containers(pod: &mut Value, wanted: &Value) {
+fn add_ephemeral_containers(pod: &mut Value, desired: &Value) {
     let existing: Vec<String> = object::list(pod, &["spec", "ephemeralContainers"])
         .iter()
         .map(|container| object::text(container, &["name"]).to_string())
         .collect();
-    for container in object::list(wanted, &["spec", "ephemeralContainers"]) {
-        // They can be added; one that is there stays as it is.
+    for container in object::list(desired, &["spec", "ephemeralContainers"]) {
+        // Ephemeral containers can be added but not changed.
         if !existing.iter().any(|name| name == object::text(container, &["name"])) {
             let list = object::ensure_object(pod, &["spec"]).entry("ephemeralContainers").or_insert_with(|| json!([]));
             if let Some(list) = list.as_array_mut() {

@@ -1,4 +1,5 @@
-//! Reviews: questions about who may do what. Whoever has the token may do everything, so every answer is yes.
+//! Access reviews. The sandbox allows everything to clients that have its token, so every review is
+//! positive.
 
 use serde_json::{Value, json};
 
@@ -7,7 +8,7 @@ use crate::api::object;
 use crate::api::respond::Reply;
 use crate::api::status::ApiResult;
 
-/// Answers a review with what was asked and the answer.
+/// Returns the review of the body with its status set.
 pub(super) fn review(call: &Call<'_>) -> ApiResult<Reply> {
     let mut review = call.read_body()?.value;
     let status = match call.resource.plural.as_str() {
@@ -19,7 +20,7 @@ pub(super) fn review(call: &Call<'_>) -> ApiResult<Reply> {
         "selfsubjectreviews" => {
             json!({"userInfo": {"username": "kerf-admin", "groups": ["system:masters", "system:authenticated"]}})
         }
-        _ => json!({"allowed": true, "reason": "the sandbox allows everything to whoever has its token"}),
+        _ => json!({"allowed": true, "reason": "the sandbox allows every request with its token"}),
     };
     let fields = object::ensure_object(&mut review, &[]);
     fields.insert("apiVersion".into(), call.resource.api_version().into());

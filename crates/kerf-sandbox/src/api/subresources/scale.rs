@@ -1,4 +1,4 @@
-//! Scale: how many there should be and how many there are, in one form for every kind that has such a number.
+//! Scale: the desired and actual number of replicas, in one form for every kind that has them.
 
 use serde_json::{Value, json};
 use smol_str::SmolStr;
@@ -17,12 +17,12 @@ use crate::api::write::{
 };
 
 const VERSION: &str = "autoscaling/v1";
-/// What stands for a number that an object does not have, between the reading of its scale and the writing.
+/// Replaces a missing number of replicas between the reading and the writing of a scale.
 const UNSET: i64 = i32::MIN as i64;
-/// How the real server calls its list of types.
+/// The name that the real server prints for its type registry.
 const SCHEME: &str = "\"pkg/runtime/scheme.go:111\"";
 
-/// `GET`, `PUT` or `PATCH` of the scale of an object.
+/// Handles `GET`, `PUT` or `PATCH` of the scale of an object.
 pub(super) fn handle_scale(call: &Call<'_>) -> ApiResult<Reply> {
     let paths = call.resource.scale.clone().ok_or_else(StatusError::no_such_resource)?;
     let reply = match call.verb {
@@ -42,46 +42,48 @@ pub(super) fn handle_scale(call: &Call<'_>) -> ApiResult<Reply> {
 }
 
 fn replace(call: &Call<'_>, paths: &ScalePaths) -> ApiResult<Reply> {
-    // The part of the real server that serves custom resources does not know scales by name: it has this one sentence for all of them.
-    let refuse = |refusal: StatusError| {
-        if call.resource.is_custom() && refusal.code() == 400 {
+    // The part of the real server that serves custom resources has no type for scales. It answers
+    // every invalid body with this message.
+    let to_custom_resource_error = |error: StatusError| {
+        if call.resource.is_custom() && error.code() == 400 {
             StatusError::bad_request(format!("no kind is registered for the type v1.Scale in scheme {SCHEME}"))
         } else {
-            refusal
+            error
         }
     };
-    let Parsed { value: mut scale, duplicates } = call.read_body().map_err(refuse)?;
-    let warnings = decode_scale(call, &mut scale, &duplicates).map_err(refuse)?;
+    let Parsed { value: mut scale, duplicates } = call.read_body().map_err(to_custom_resource_error)?;
+    let warnings = decode_scale(call, &mut scale, &duplicates).map_err(to_custom_resource_error)?;
     modify(call, ManagedFieldsView::Excluded, |old| {
-        let object = scaled(call, old, &scale, paths).map_err(|refusal| refusal.with_warnings(&warnings))?;
+        let object = scaled(call, old, &scale, paths).map_err(|error| error.with_warnings(&warnings))?;
         Ok(ProposedObject { object, warnings: warnings.clone(), has_final_ownership: false })
     })
 }
 
 fn patch(call: &Call<'_>, paths: &ScalePaths) -> ApiResult<Reply> {
-    let change = read_patch(call)?;
+    let received = read_patch(call)?;
     modify(call, ManagedFieldsView::Excluded, |old| {
-        let patched = change.apply_to(call, &scale_of(call, old, paths))?;
+        let patched = received.apply_to(call, &scale_of(call, old, paths))?;
         let mut scale = patched.clone();
-        let warnings = decode_scale(call, &mut scale, change.duplicates())
-            .map_err(|refusal| refusal.into_patch_error(&patched))?;
-        let object = scaled(call, old, &scale, paths).map_err(|refusal| refusal.with_warnings(&warnings))?;
+        let warnings =
+            decode_scale(call, &mut scale, received.duplicates()).map_err(|error| error.into_patch_error(&patched))?;
+        let object = scaled(call, old, &scale, paths).map_err(|error| error.with_warnings(&warnings))?;
         Ok(ProposedObject { object, warnings, has_final_ownership: false })
     })
 }
 
-/// Reads a scale strictly: a number that cannot be read must not pass for none. Returns the warnings.
+/// Decodes a scale strictly and returns the warnings. A number that cannot be decoded must not
+/// count as missing.
 fn decode_scale(call: &Call<'_>, scale: &mut Value, duplicates: &[String]) -> ApiResult<Vec<String>> {
     let (version, kind) = (object::text(scale, &["apiVersion"]), object::text(scale, &["kind"]));
-    let short = version.rsplit('/').next().unwrap_or(version);
+    let short_version = version.rsplit('/').next().unwrap_or(version);
     if !matches!((version, kind), ("" | VERSION, "" | "Scale")) {
         return Err(StatusError::bad_request(if call.registry.has_kind(version, kind) {
             format!(
-                "{kind} in version \"{short}\" cannot be handled as a Scale: converting ({short}.{kind}) to (autoscaling.Scale): unknown conversion"
+                "{kind} in version \"{short_version}\" cannot be handled as a Scale: converting ({short_version}.{kind}) to (autoscaling.Scale): unknown conversion"
             )
         } else {
             format!(
-                "{kind} in version \"{short}\" cannot be handled as a Scale: no kind \"{kind}\" is registered for version \"{version}\" in scheme {SCHEME}"
+                "{kind} in version \"{short_version}\" cannot be handled as a Scale: no kind \"{kind}\" is registered for version \"{version}\" in scheme {SCHEME}"
             )
         }));
     }
@@ -93,21 +95,21 @@ fn decode_scale(call: &Call<'_>, scale: &mut Value, duplicates: &[String]) -> Ap
         })
 }
 
-/// The object with the number that a scale asks for.
+/// Returns the object with the number of replicas of a scale.
 fn scaled(call: &Call<'_>, old: &Value, scale: &Value, paths: &ScalePaths) -> ApiResult<Value> {
     check_identity(call, scale)?;
     let replicas = object::number(scale, &["spec", "replicas"]).unwrap_or_default();
     if replicas == UNSET {
         return Err(StatusError::bad_request(format!("{} cannot be empty", replicas_field_text(paths))));
     }
-    // Whether a custom resource takes a number is for its schema to say.
+    // The schema of a custom resource decides whether a negative number is valid.
     if replicas < 0 && !call.resource.is_custom() {
         let error = field::invalid("spec.replicas", replicas, "must be greater than or equal to 0");
         return Err(StatusError::invalid("autoscaling", "Scale", call.name(), &[error]));
     }
     let mut object = old.clone();
     set(&mut object, &paths.spec_replicas, replicas.into());
-    // A version and a uid in the scale are those of the object.
+    // The version and uid of a scale are those of the object.
     for key in ["resourceVersion", "uid"] {
         match object::at(scale, &["metadata", key]) {
             Some(value) => object::set_meta(&mut object, key, value.clone()),
@@ -133,15 +135,15 @@ fn scale_of(call: &Call<'_>, object: &Value, paths: &ScalePaths) -> Value {
     if !selector.is_empty() || !call.resource.is_custom() {
         status["selector"] = selector.into();
     }
-    let wanted = match number(&paths.spec_replicas).unwrap_or(UNSET) {
-        // Go leaves out a zero here, and not in the status.
+    let spec = match number(&paths.spec_replicas).unwrap_or(UNSET) {
+        // Go omits a zero here, but not in the status.
         0 => json!({}),
         replicas => json!({"replicas": replicas}),
     };
-    json!({"kind": "Scale", "apiVersion": VERSION, "metadata": metadata, "spec": wanted, "status": status})
+    json!({"kind": "Scale", "apiVersion": VERSION, "metadata": metadata, "spec": spec, "status": status})
 }
 
-/// The number of a custom resource, as the real server speaks of it.
+/// Returns the replicas field of a custom resource as the real server prints it.
 fn replicas_field_text(paths: &ScalePaths) -> String {
     format!("the spec replicas field \".{}\"", paths.spec_replicas.join("."))
 }
@@ -157,12 +159,12 @@ fn set(object: &mut Value, path: &[SmolStr], value: Value) {
     }
 }
 
-/// A selector as the text that stands in a query.
+/// Formats a selector as in the query of a list request.
 pub(crate) fn selector_text(selector: Option<&Value>) -> String {
     let Some(selector) = selector else { return String::new() };
     let labels = match selector.get("matchLabels") {
         Some(labels) => labels.as_object(),
-        // A ReplicationController's selector is the labels themselves.
+        // The selector of a ReplicationController is a map of labels.
         None if selector.get("matchExpressions").is_none() => selector.as_object(),
         None => None,
     };

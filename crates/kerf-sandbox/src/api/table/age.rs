@@ -1,11 +1,11 @@
-//! Durations as people read them: two figures at most.
+//! Durations as kubectl prints them, with at most two units.
 
 use jiff::Timestamp;
 use serde_json::Value;
 
 use crate::api::object;
 
-/// How long something has lasted, as every Kubernetes tool writes it.
+/// Formats a duration as Kubernetes tools do.
 pub(crate) fn human_duration(seconds: i64) -> String {
     const MINUTE: i64 = 60;
     const HOUR: i64 = 60 * MINUTE;
@@ -29,7 +29,7 @@ pub(crate) fn human_duration(seconds: i64) -> String {
     }
 }
 
-/// How long ago the time at `path` was.
+/// Returns the time since the timestamp at `path`, or `<unknown>`.
 pub(crate) fn age(object: &Value, path: &[&str], now: Timestamp) -> String {
     let at: Option<Timestamp> = object::text(object, path).parse().ok();
     at.map_or_else(|| "<unknown>".into(), |at| human_duration(now.duration_since(at).as_secs()))

@@ -1,4 +1,4 @@
-//! Everything else that has columns of its own.
+//! Tables of cluster-wide, network, policy and DRA kinds, and of Events.
 
 use serde_json::Value;
 
@@ -119,11 +119,11 @@ pub(super) const LAYOUTS: &[TableLayout] = &[
 
 fn external_address(service: &Value) -> String {
     let join = |values: Vec<&str>| values.join(",");
-    let given = join(object::list(service, &["spec", "externalIPs"]).iter().filter_map(Value::as_str).collect());
+    let external_ips = join(object::list(service, &["spec", "externalIPs"]).iter().filter_map(Value::as_str).collect());
     match object::text(service, &["spec", "type"]) {
         "LoadBalancer" => {
             let ingress = object::list(service, &["status", "loadBalancer", "ingress"]).iter();
-            let balanced = join(
+            let ingress_addresses = join(
                 ingress
                     .map(|ingress| match object::text(ingress, &["ip"]) {
                         "" => object::text(ingress, &["hostname"]),
@@ -132,16 +132,16 @@ fn external_address(service: &Value) -> String {
                     .filter(|address| !address.is_empty())
                     .collect(),
             );
-            match (balanced.is_empty(), given.is_empty()) {
+            match (ingress_addresses.is_empty(), external_ips.is_empty()) {
                 (true, true) => "<pending>".into(),
-                (false, true) => balanced,
-                (true, false) => given,
-                (false, false) => format!("{balanced},{given}"),
+                (false, true) => ingress_addresses,
+                (true, false) => external_ips,
+                (false, false) => format!("{ingress_addresses},{external_ips}"),
             }
         }
         "ExternalName" => object::text(service, &["spec", "externalName"]).into(),
-        _ if given.is_empty() => "<none>".into(),
-        _ => given,
+        _ if external_ips.is_empty() => "<none>".into(),
+        _ => external_ips,
     }
 }
 

@@ -1,4 +1,5 @@
-//! Which columns a kind has, and what stands in them. A kind without a sheet has its name and when it was made.
+//! Columns of each kind and the functions that fill them. A kind without a [`TableLayout`] has the
+//! columns name and creation time.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -8,7 +9,7 @@ use crate::api::custom;
 use crate::api::object;
 use crate::api::registry::{Resource, ResourceOrigin};
 
-/// An object that is to be shown, and when.
+/// An object to show, and the current time.
 pub(crate) struct TableRow<'a> {
     pub(crate) object: &'a Value,
     pub(crate) now: Timestamp,
@@ -23,12 +24,12 @@ impl TableRow<'_> {
         age(self.object, &["metadata", "creationTimestamp"], self.now).into()
     }
 
-    /// The text at `path`.
+    /// Returns the text at `path`, or an empty text.
     pub(super) fn text(&self, path: &[&str]) -> Value {
         object::text(self.object, path).into()
     }
 
-    /// The text at `path`, or something for "none".
+    /// Returns the text at `path`, or `none` if it is empty.
     pub(super) fn text_or(&self, path: &[&str], none: &str) -> Value {
         match object::text(self.object, path) {
             "" => none.into(),
@@ -36,12 +37,12 @@ impl TableRow<'_> {
         }
     }
 
-    /// The number at `path`; zero if there is none.
+    /// Returns the number at `path`, or zero.
     pub(super) fn number(&self, path: &[&str]) -> i64 {
         object::number(self.object, path).unwrap_or_default()
     }
 
-    /// How many there are at `path`.
+    /// Returns the number of items or entries at `path`.
     pub(super) fn count(&self, path: &[&str]) -> i64 {
         match object::at(self.object, path) {
             Some(Value::Array(items)) => items.len() as i64,
@@ -51,8 +52,8 @@ impl TableRow<'_> {
     }
 }
 
-/// The columns of a kind and how they are filled. A column that begins with `*` is for `-o wide` alone, one that ends in `#` is a
-/// number, in `?` a flag.
+/// The columns of a kind in `kubectl get` and the function that fills them. Prefix `*`: only with
+/// `-o wide`. Suffix `#`: a number. Suffix `?`: a bool.
 pub(super) struct TableLayout {
     pub(super) group: &'static str,
     pub(super) plural: &'static str,
@@ -64,12 +65,12 @@ const LAYOUTS_BY_FAMILY: [&[TableLayout]; 5] =
     [pod::LAYOUTS, node::LAYOUTS, workload::LAYOUTS, storage::LAYOUTS, cluster::LAYOUTS];
 
 fn layout_of(resource: &Resource) -> Option<&'static TableLayout> {
-    // The faces of events share their sheet, since they share what is stored.
+    // Both API versions of Events share their layout, because they share the stored form.
     let group = if resource.plural == "events" { "" } else { resource.group.as_str() };
     LAYOUTS_BY_FAMILY
         .iter()
         .flat_map(|family| family.iter())
-        .find(|sheet| sheet.group == group && sheet.plural == resource.plural)
+        .find(|layout| layout.group == group && layout.plural == resource.plural)
 }
 
 pub(super) fn columns(resource: &Resource) -> Value {
@@ -77,14 +78,14 @@ pub(super) fn columns(resource: &Resource) -> Value {
         return custom::columns(kind);
     }
     match layout_of(resource) {
-        Some(sheet) => sheet.columns.iter().map(|column| definition(column)).collect(),
+        Some(layout) => layout.columns.iter().map(|column| column_definition(column)).collect(),
         None => {
-            json!([definition("Name"), {"name": "Created At", "type": "date", "format": "", "description": "", "priority": 0}])
+            json!([column_definition("Name"), {"name": "Created At", "type": "date", "format": "", "description": "", "priority": 0}])
         }
     }
 }
 
-fn definition(column: &str) -> Value {
+fn column_definition(column: &str) -> Value {
     let priority = i32::from(column.starts_with('*'));
     let (name, kind) = match column.trim_start_matches('*') {
         column if column.ends_with('#') => (column.trim_end_matches('#'), "integer"),
@@ -100,12 +101,12 @@ pub(super) fn cells(resource: &Resource, row: &TableRow<'_>) -> Vec<Value> {
         return custom::cells(kind, row);
     }
     match layout_of(resource) {
-        Some(sheet) => (sheet.cells)(row),
+        Some(layout) => (layout.cells)(row),
         None => vec![row.name(), row.text(&["metadata", "creationTimestamp"])],
     }
 }
 
-/// What `kubectl get` greys out: pods that have ended.
+/// Returns the row conditions of completed pods, which `kubectl get` shows in grey.
 pub(super) fn conditions(resource: &Resource, object: &Value) -> Option<Value> {
     if !resource.is("", "pods") {
         return None;
@@ -123,12 +124,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_sheet_fills_its_columns_whatever_the_object() {
+    fn every_layout_fills_its_columns_for_any_object() {
         let now = Timestamp::UNIX_EPOCH;
-        for sheet in LAYOUTS_BY_FAMILY.iter().flat_map(|family| family.iter()) {
+        for layout in LAYOUTS_BY_FAMILY.iter().flat_map(|family| family.iter()) {
             for object in [json!({}), json!([]), json!({"spec": 1, "status": [], "metadata": {"name": 3}})] {
-                let cells = (sheet.cells)(&TableRow { object: &object, now });
-                assert_eq!(cells.len(), sheet.columns.len(), "{}", sheet.plural);
+                let cells = (layout.cells)(&TableRow { object: &object, now });
+                assert_eq!(cells.len(), layout.columns.len(), "{}", layout.plural);
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Nodes.
+//! The table of nodes.
 
 use std::collections::BTreeSet;
 
@@ -75,7 +75,7 @@ fn roles(node: &Value) -> String {
 }
 
 fn address<'a>(node: &'a Value, kind: &str) -> &'a str {
-    let found =
+    let entry =
         object::list(node, &["status", "addresses"]).iter().find(|address| object::text(address, &["type"]) == kind);
-    found.map_or("<none>", |address| object::text(address, &["address"]))
+    entry.map_or("<none>", |address| object::text(address, &["address"]))
 }

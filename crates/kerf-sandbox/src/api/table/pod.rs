@@ -1,4 +1,5 @@
-//! Pods: the one word that says how a pod is doing is worked out from its containers.
+//! The table of pods. The column `Status` is computed from the pod's phase and its container
+//! statuses.
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -46,7 +47,7 @@ struct PodSummary {
     last_restart: Option<Timestamp>,
 }
 
-/// A container's state as its status tells it.
+/// A container's status with its state.
 struct ContainerState<'a>(&'a Value);
 
 impl<'a> ContainerState<'a> {
@@ -62,7 +63,7 @@ impl<'a> ContainerState<'a> {
         object::number(self.0, &["state", "terminated", "exitCode"]).unwrap_or_default()
     }
 
-    /// Why it ended: the reason, or the signal, or the code.
+    /// Returns why the container terminated: the reason, or else the signal, or else the exit code.
     fn termination_reason(&self) -> String {
         let reason = object::text(self.0, &["state", "terminated", "reason"]);
         match object::number(self.0, &["state", "terminated", "signal"]).unwrap_or_default() {
@@ -115,7 +116,7 @@ impl PodSummary {
         };
         let (mut sidecar_restarts, mut sidecar_last) = (0, None);
         let mut initializing = false;
-        for (place, container) in object::list(pod, &["status", "initContainerStatuses"]).iter().enumerate() {
+        for (index, container) in object::list(pod, &["status", "initContainerStatuses"]).iter().enumerate() {
             let state = ContainerState(container);
             summary.restarts += state.restarts();
             summary.last_restart = summary.last_restart.max(state.last_terminated_at());
@@ -136,7 +137,7 @@ impl PodSummary {
             } else if !matches!(state.waiting_reason(), "" | "PodInitializing") {
                 format!("Init:{}", state.waiting_reason())
             } else {
-                format!("Init:{place}/{}", init.len())
+                format!("Init:{index}/{}", init.len())
             };
             initializing = true;
             break;
@@ -156,9 +157,10 @@ impl PodSummary {
         summary
     }
 
-    /// What the containers say, the first one last, because it says most.
+    /// Adds the container statuses. The first container is added last, so that its state takes
+    /// precedence.
     fn add_container_states(&mut self, pod: &Value, ready: bool) {
-        let (mut runs, mut failure) = (false, String::new());
+        let (mut has_running, mut failure) = (false, String::new());
         for container in object::list(pod, &["status", "containerStatuses"]).iter().rev() {
             let state = ContainerState(container);
             self.restarts += state.restarts();
@@ -171,12 +173,12 @@ impl PodSummary {
                     failure.clone_from(&self.status);
                 }
             } else if object::flag(container, &["ready"]) && object::at(container, &["state", "running"]).is_some() {
-                runs = true;
+                has_running = true;
                 self.ready += 1;
             }
         }
         if self.status == "Completed" {
-            self.status = match (runs, ready) {
+            self.status = match (has_running, ready) {
                 (true, true) => "Running".into(),
                 _ if !failure.is_empty() => failure,
                 (true, false) => "NotReady".into(),
@@ -191,7 +193,7 @@ fn readiness_gates(pod: &Value) -> String {
     if gates.is_empty() {
         return "<none>".into();
     }
-    let open = |gate: &&Value| {
+    let is_open = |gate: &&Value| {
         let kind = object::text(gate, &["conditionType"]);
         let conditions = object::list(pod, &["status", "conditions"]);
         conditions
@@ -199,7 +201,7 @@ fn readiness_gates(pod: &Value) -> String {
             .find(|condition| object::text(condition, &["type"]) == kind)
             .is_some_and(|condition| object::text(condition, &["status"]) == "True")
     };
-    format!("{}/{}", gates.iter().filter(open).count(), gates.len())
+    format!("{}/{}", gates.iter().filter(is_open).count(), gates.len())
 }
 
 #[cfg(test)]
@@ -214,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn one_word_for_a_pod() {
+    fn the_status_column_summarizes_a_pod() {
         let pod = |phase: &str, statuses: Value| json!({"spec": {"containers": [{"name": "a"}, {"name": "b"}]}, "status": {"phase": phase, "containerStatuses": statuses}});
         let running = json!({"ready": true, "state": {"running": {}}});
         let crashed = json!({"restartCount": 3, "state": {"waiting": {"reason": "CrashLoopBackOff"}}});
@@ -225,9 +227,9 @@ mod tests {
         assert_eq!(status(&pod("Succeeded", json!([ended(0), ended(0)]))), "0/2 Completed 0");
         assert_eq!(status(&pod("Failed", json!([ended(1), ended(0)]))), "0/2 Error 0");
         assert_eq!(status(&pod("Running", json!([ended(0), running]))), "1/2 NotReady 0");
-        let mut going = pod("Running", json!([running, running]));
-        going["metadata"] = json!({"deletionTimestamp": "2026-01-01T00:00:00Z"});
-        assert_eq!(status(&going), "2/2 Terminating 0");
+        let mut terminating = pod("Running", json!([running, running]));
+        terminating["metadata"] = json!({"deletionTimestamp": "2026-01-01T00:00:00Z"});
+        assert_eq!(status(&terminating), "2/2 Terminating 0");
         let init = json!({
             "spec": {"containers": [{}], "initContainers": [{"name": "i"}, {"name": "j"}]},
             "status": {"phase": "Pending", "initContainerStatuses": [{"name": "i", "state": {"running": {}}}]},

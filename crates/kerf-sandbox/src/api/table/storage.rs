@@ -1,4 +1,4 @@
-//! Volumes and what belongs to them.
+//! Tables of volumes, claims, storage classes and CSI kinds.
 
 use serde_json::Value;
 
@@ -156,7 +156,7 @@ fn phase(row: &TableRow<'_>) -> Value {
     if object::is_deleting(row.object) { "Terminating".into() } else { row.text(&["status", "phase"]) }
 }
 
-/// The short forms, in their usual order.
+/// Returns the access modes in their short forms, in the order that kubectl prints.
 fn access_modes(object: &Value, path: &[&str]) -> String {
     const SHORT: [(&str, &str); 4] =
         [("ReadWriteOnce", "RWO"), ("ReadOnlyMany", "ROX"), ("ReadWriteMany", "RWX"), ("ReadWriteOncePod", "RWOP")];

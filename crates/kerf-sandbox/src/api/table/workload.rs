@@ -1,4 +1,4 @@
-//! What makes pods.
+//! Tables of the kinds whose controllers create pods.
 
 use serde_json::Value;
 
@@ -154,7 +154,7 @@ fn replicated(row: &TableRow<'_>) -> Vec<Value> {
     with_template(row, cells, &["spec", "template"], true)
 }
 
-/// Adds the containers, the images and, if wanted, the selector.
+/// Adds the cells for containers and images and, if `selector` is true, for the selector.
 fn with_template(row: &TableRow<'_>, mut cells: Vec<Value>, template: &[&str], selector: bool) -> Vec<Value> {
     let (names, images) = containers(row.object, template);
     cells.extend([names.into(), images.into()]);
@@ -175,7 +175,7 @@ fn containers(object: &Value, template: &[&str]) -> (String, String) {
     (join("name"), join("image"))
 }
 
-/// Labels as text, or "none".
+/// Formats labels as `key=value` pairs, or `<none>`.
 pub(super) fn labels(labels: Option<&Value>) -> String {
     let pairs: Vec<String> = labels
         .and_then(Value::as_object)
@@ -207,7 +207,7 @@ fn job_status(job: &Value) -> &'static str {
 fn completions(row: &TableRow<'_>) -> String {
     let succeeded = row.number(&["status", "succeeded"]);
     match (object::number(row.object, &["spec", "completions"]), row.number(&["spec", "parallelism"])) {
-        (Some(wanted), _) => format!("{succeeded}/{wanted}"),
+        (Some(completions), _) => format!("{succeeded}/{completions}"),
         (None, parallelism) if parallelism > 1 => format!("{succeeded}/1 of {parallelism}"),
         (None, _) => format!("{succeeded}/1"),
     }

@@ -1,4 +1,4 @@
-//! Creating an object.
+//! Create requests.
 
 use bytes::Bytes;
 use serde_json::Value;
@@ -16,10 +16,10 @@ use crate::api::status::{ApiResult, StatusError};
 use crate::api::storage::ObjectKey;
 use crate::api::{after_write, json};
 
-/// How often another suffix is tried for a generated name that is taken.
+/// The maximum number of suffixes that are tried for a generated name that already exists.
 const MAX_GENERATED_NAME_ATTEMPTS: usize = 8;
 
-/// `POST` of a collection.
+/// Handles `POST` of a collection.
 pub(crate) fn create(call: &Call<'_>) -> ApiResult<Reply> {
     let json::Parsed { value: mut object, duplicates } = call.read_body()?;
     check_and_set_type(call, &mut object)?;
@@ -27,14 +27,14 @@ pub(crate) fn create(call: &Call<'_>) -> ApiResult<Reply> {
     check_metadata(call, &object, None)?;
     let created =
         initialize_metadata(call, &mut object).and_then(|()| create_object(call, object, warnings.clone(), false));
-    created.map_err(|refusal| refusal.with_warnings(&warnings))
+    created.map_err(|error| error.with_warnings(&warnings))
 }
 
-/// Checks the namespace, and brings metadata into the state of an object that does not exist yet.
+/// Checks the namespace and sets the metadata of a new object.
 pub(super) fn initialize_metadata(call: &Call<'_>, object: &mut Value) -> ApiResult<()> {
     if let Some(namespace) = call.namespace() {
-        let given = object::namespace(object);
-        if !given.is_empty() && given != namespace {
+        let body_namespace = object::namespace(object);
+        if !body_namespace.is_empty() && body_namespace != namespace {
             let message = "the namespace of the provided object does not match the namespace sent on the request";
             return Err(StatusError::bad_request(message));
         }
@@ -55,7 +55,8 @@ pub(super) fn initialize_metadata(call: &Call<'_>, object: &mut Value) -> ApiRes
     Ok(())
 }
 
-/// Stores a new object that has been decoded and placed. `tracked`: its managed fields are right already.
+/// Stores a new object after decoding and [`initialize_metadata`]. `tracked`: the object contains
+/// its final managed fields.
 pub(super) fn create_object(
     call: &Call<'_>,
     object: Value,
@@ -68,31 +69,39 @@ pub(super) fn create_object(
     let mut attempt = 0;
     loop {
         attempt += 1;
-        // Only a name of our own making is tried more than once.
-        let mut next = if generated { object.clone() } else { std::mem::take(&mut object) };
+        // Only generated names are tried more than once.
+        let mut candidate = if generated { object.clone() } else { std::mem::take(&mut object) };
         if generated {
-            generate_name(call, &mut next);
+            generate_name(call, &mut candidate);
         }
         let ownership =
             if tracked { FieldOwnership::AlreadyInObject } else { FieldOwnership::TrackFrom(ManagedFields::default()) };
-        let PreparedObject { warnings: mut found, managed } =
-            prepare_for_storage(call, WriteOperation::Create, &mut next, ownership)?;
-        let name = object::name(&next).to_string();
+        let PreparedObject { warnings: mut more_warnings, managed } =
+            prepare_for_storage(call, WriteOperation::Create, &mut candidate, ownership)?;
+        let name = object::name(&candidate).to_string();
         let key = ObjectKey::new(call.namespace(), &name);
         let table = call.resource.table;
         if call.dry_run()? {
             if call.server.storage.get(table, &key).is_some() {
                 return Err(name_taken_error(call, &key, &name));
             }
-            warnings.append(&mut found);
-            managed.put(&mut next);
-            return Ok(Reply::new(201, Bytes::from(call.to_served_form(&next).to_string())).with_warnings(warnings));
+            warnings.append(&mut more_warnings);
+            managed.put(&mut candidate);
+            return Ok(
+                Reply::new(201, Bytes::from(call.to_served_form(&candidate).to_string())).with_warnings(warnings)
+            );
         }
-        let facets = call.resource.selector_attributes(&next);
-        match call.server.storage.put(table, &key, None, &Encoded::with_managed_fields(&next, &managed), facets) {
+        let attributes = call.resource.selector_attributes(&candidate);
+        match call.server.storage.put(
+            table,
+            &key,
+            None,
+            &Encoded::with_managed_fields(&candidate, &managed),
+            attributes,
+        ) {
             Ok(stored) => {
-                after_write::on_created(call, &next);
-                warnings.append(&mut found);
+                after_write::on_created(call, &candidate);
+                warnings.append(&mut more_warnings);
                 return Ok(Reply::new(201, call.to_served_bytes(stored.bytes().clone())).with_warnings(warnings));
             }
             Err(_) if generated && attempt < MAX_GENERATED_NAME_ATTEMPTS => {}
@@ -101,7 +110,7 @@ pub(super) fn create_object(
     }
 }
 
-/// The refusal of a name that another object has.
+/// Returns the error for a name that already exists.
 fn name_taken_error(call: &Call<'_>, key: &ObjectKey, name: &str) -> StatusError {
     let other = call.server.storage.get(call.resource.table, key).and_then(|stored| parse_stored(&stored).ok());
     if other.is_some_and(|other| object::is_deleting(&other)) {
@@ -111,7 +120,7 @@ fn name_taken_error(call: &Call<'_>, key: &ObjectKey, name: &str) -> StatusError
     }
 }
 
-/// A name of the given beginning and five letters, cut so that it fits.
+/// Sets a name that consists of `generateName`, cut if necessary, and a suffix of five characters.
 fn generate_name(call: &Call<'_>, object: &mut Value) {
     const MAX_GENERATED_NAME_CHARS: usize = 63;
     const NAME_SUFFIX_CHARS: usize = 5;

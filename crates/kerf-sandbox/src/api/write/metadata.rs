@@ -1,4 +1,4 @@
-//! The rules that the metadata of every kind follows.
+//! Validation of the metadata of all kinds.
 
 use std::collections::BTreeSet;
 
@@ -8,13 +8,13 @@ use crate::api::field::{self, FieldError};
 use crate::api::names::{self, NameRule};
 use crate::api::object;
 
-/// How much room annotations have, keys and values together.
+/// The maximum size of all annotations, keys and values together.
 const MAX_ANNOTATIONS_BYTES: usize = 256 * 1024;
 
-/// The finalizers that need no domain.
+/// Finalizers that need no domain.
 const STANDARD_FINALIZERS: [&str; 3] = ["kubernetes", "orphan", "foregroundDeletion"];
 
-/// Judges the metadata of `object`, and the change of it if there was one before.
+/// Validates the metadata of `object`. `old` is the stored object, or `None` on create.
 pub(crate) fn validate_metadata(rule: NameRule, object: &Value, old: Option<&Value>, errors: &mut Vec<FieldError>) {
     let name = object::name(object);
     let prefix = object::text(object, &["metadata", "generateName"]);
@@ -67,7 +67,7 @@ fn validate_owners(object: &Value, errors: &mut Vec<FieldError>) {
     let owners = object::list(object, &["metadata", "ownerReferences"]);
     let mut controllers = Vec::new();
     for owner in owners {
-        // The real server does not say which.
+        // The real server does not print the index of the reference.
         let path = "metadata.ownerReferences";
         for field in ["apiVersion", "kind", "name", "uid"] {
             if object::text(owner, &[field]).is_empty() {
@@ -91,22 +91,25 @@ fn validate_owners(object: &Value, errors: &mut Vec<FieldError>) {
 }
 
 fn validate_finalizers(object: &Value, old: Option<&Value>, errors: &mut Vec<FieldError>) {
-    for (place, finalizer) in object::finalizers(object).iter().filter_map(Value::as_str).enumerate() {
+    for (index, finalizer) in object::finalizers(object).iter().filter_map(Value::as_str).enumerate() {
         let problems = names::qualified_name_problems(finalizer);
         if problems.is_empty() && !finalizer.contains('/') && !STANDARD_FINALIZERS.contains(&finalizer) {
             let detail = "name is neither a standard finalizer name nor is it fully qualified";
-            errors.push(field::invalid(format!("metadata.finalizers[{place}]"), finalizer, detail));
+            errors.push(field::invalid(format!("metadata.finalizers[{index}]"), finalizer, detail));
         }
         for problem in problems {
             errors.push(field::invalid("metadata.finalizers", finalizer, problem));
         }
     }
     let Some(old) = old.filter(|old| object::is_deleting(old)) else { return };
-    let before: BTreeSet<&str> = object::finalizers(old).iter().filter_map(Value::as_str).collect();
-    let fresh: Vec<&str> =
-        object::finalizers(object).iter().filter_map(Value::as_str).filter(|name| !before.contains(name)).collect();
-    if !fresh.is_empty() {
-        let quoted: Vec<String> = fresh.iter().map(|name| format!("{name:?}")).collect();
+    let old_finalizers: BTreeSet<&str> = object::finalizers(old).iter().filter_map(Value::as_str).collect();
+    let added: Vec<&str> = object::finalizers(object)
+        .iter()
+        .filter_map(Value::as_str)
+        .filter(|name| !old_finalizers.contains(name))
+        .collect();
+    if !added.is_empty() {
+        let quoted: Vec<String> = added.iter().map(|name| format!("{name:?}")).collect();
         let detail = format!(
             "no new finalizers can be added if the object is being deleted, found new finalizers []string{{{}}}",
             quoted.join(", ")

@@ -1,4 +1,4 @@
-//! `PATCH`: the media type says which of the four kinds it is.
+//! `PATCH` requests. The media type states which of the four patch formats it is.
 
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -18,48 +18,50 @@ use crate::api::respond::Reply;
 use crate::api::schema::{self, schema_mismatches};
 use crate::api::status::{ApiResult, StatusError};
 
-/// `PATCH` of an object or of a subresource that has its form.
+/// Handles `PATCH` of an object or of a subresource with the object's form.
 pub(crate) fn patch(call: &Call<'_>) -> ApiResult<Reply> {
-    let change = read_patch(call)?;
-    if let PatchType::Apply = change.kind {
-        return server_side_apply(call, change.patch);
+    let received = read_patch(call)?;
+    if let PatchType::Apply = received.kind {
+        return server_side_apply(call, received.patch);
     }
     if call.query.flag("force") {
         return Err(StatusError::invalid_option("PatchOptions", "force", "may not be specified for non-apply patch"));
     }
-    if change.ignores_managed_fields() {
-        let unfit = Cell::new(false);
-        let outcome = apply_to_stored(call, &change, ManagedFieldsView::Excluded, &unfit);
-        if !unfit.get() {
+    if received.ignores_managed_fields() {
+        let is_rejected_early = Cell::new(false);
+        let outcome = apply_to_stored(call, &received, ManagedFieldsView::Excluded, &is_rejected_early);
+        if !is_rejected_early.get() {
             return outcome;
         }
-        // The refusal shows what the patch made of the object, with all that is in it.
+        // The error message contains the patched object, so it is patched again with its managed
+        // fields.
     }
-    apply_to_stored(call, &change, ManagedFieldsView::Included, &Cell::new(false))
+    apply_to_stored(call, &received, ManagedFieldsView::Included, &Cell::new(false))
 }
 
-/// Lays a patch on what is there. Notes if what it makes of it is `unfit`.
+/// Applies a patch to the stored object. Sets `is_rejected_early` if the result is rejected before
+/// it is prepared.
 fn apply_to_stored(
     call: &Call<'_>,
-    change: &ReceivedPatch,
-    sight: ManagedFieldsView,
-    unfit: &Cell<bool>,
+    received: &ReceivedPatch,
+    view: ManagedFieldsView,
+    is_rejected_early: &Cell<bool>,
 ) -> ApiResult<Reply> {
-    modify(call, sight, |old| {
-        let shown = call.to_served_form(old);
-        let mut object = change.apply_to(call, &shown)?;
-        let refuse = |refusal: StatusError| {
-            unfit.set(true);
-            match change.apply_to(call, &shown) {
-                Ok(patched) => refusal.into_patch_error(&patched),
-                Err(refusal) => refusal,
+    modify(call, view, |old| {
+        let served = call.to_served_form(old);
+        let mut object = received.apply_to(call, &served)?;
+        let to_patch_error = |error: StatusError| {
+            is_rejected_early.set(true);
+            match received.apply_to(call, &served) {
+                Ok(patched) => error.into_patch_error(&patched),
+                Err(error) => error,
             }
         };
-        check_and_set_type(call, &mut object).map_err(refuse)?;
-        // Other faces are not of the form of what is kept.
-        let read = matches!(shown, Cow::Borrowed(_)).then_some(old);
-        let warnings = decode_and_default(call, &mut object, read, &change.duplicates).map_err(refuse)?;
-        check_metadata(call, &object, read).map_err(refuse)?;
+        check_and_set_type(call, &mut object).map_err(to_patch_error)?;
+        // Objects that are served in another form than the stored one are decoded completely.
+        let decoded = matches!(served, Cow::Borrowed(_)).then_some(old);
+        let warnings = decode_and_default(call, &mut object, decoded, &received.duplicates).map_err(to_patch_error)?;
+        check_metadata(call, &object, decoded).map_err(to_patch_error)?;
         check_identity(call, &object)?;
         check_uid_unchanged(call, &object, old)?;
         check_names_version(call, &object)?;
@@ -67,18 +69,18 @@ fn apply_to_stored(
     })
 }
 
-/// A patch that gives the object another uid asks for what cannot be.
+/// Returns an error if the patch changes the uid.
 fn check_uid_unchanged(call: &Call<'_>, object: &Value, old: &Value) -> ApiResult<()> {
     let uid = object::uid(object);
     if uid.is_empty() || uid == object::uid(old) {
         return Ok(());
     }
-    // It is found twice, and told once.
+    // The real server finds this error twice and prints it once.
     let errors = [0, 1].map(|_| field::invalid("metadata.uid", uid, "field is immutable"));
     Err(StatusError::invalid(&call.resource.group, &call.resource.kind, call.name(), &errors))
 }
 
-/// A patch as it was sent, to be laid on anything of the resource's form.
+/// A patch of any of the four formats, with the duplicate keys of its body.
 pub(crate) struct ReceivedPatch {
     kind: PatchType,
     patch: Value,
@@ -92,7 +94,7 @@ enum PatchType {
     Apply,
 }
 
-/// Reads the patch in the body of a request.
+/// Parses the patch in the body of a request.
 pub(crate) fn read_patch(call: &Call<'_>) -> ApiResult<ReceivedPatch> {
     let kind = match call.content_type.as_str() {
         "application/json-patch+json" => PatchType::Json,
@@ -119,13 +121,13 @@ pub(crate) fn read_patch(call: &Call<'_>) -> ApiResult<ReceivedPatch> {
 }
 
 impl ReceivedPatch {
-    /// Whether the patch neither reads nor writes who owns what.
+    /// Returns true if the patch neither reads nor writes managed fields.
     fn ignores_managed_fields(&self) -> bool {
         match self.kind {
             PatchType::Json | PatchType::Apply => false,
             PatchType::Merge | PatchType::Strategic => match self.patch.get("metadata") {
                 None => true,
-                // Directives can be about anything.
+                // Directives may concern any field.
                 Some(Value::Object(metadata)) => {
                     !metadata.keys().any(|key| key == "managedFields" || key.starts_with('$'))
                 }
@@ -134,12 +136,12 @@ impl ReceivedPatch {
         }
     }
 
-    /// The keys that the patch gives more than once.
+    /// Returns the keys that occur more than once in the patch.
     pub(crate) fn duplicates(&self) -> &[String] {
         &self.duplicates
     }
 
-    /// Lays the patch on `object`. An apply is no such thing.
+    /// Applies the patch to `object`. Server-side apply is not supported here.
     pub(crate) fn apply_to(&self, call: &Call<'_>, object: &Value) -> ApiResult<Value> {
         let patched = match self.kind {
             PatchType::Json => apply_json_patch(object, &self.patch)?,
@@ -161,57 +163,58 @@ impl ReceivedPatch {
     }
 }
 
-/// Server-side apply, which creates what does not exist.
-fn server_side_apply(call: &Call<'_>, mut wanted: Value) -> ApiResult<Reply> {
+/// Handles server-side apply, which creates objects that do not exist.
+fn server_side_apply(call: &Call<'_>, mut applied: Value) -> ApiResult<Reply> {
     if call.query.text("fieldManager").is_empty() {
         return Err(StatusError::required_option("PatchOptions", "fieldManager", "is required for apply patch"));
     }
-    if !wanted.is_object() {
+    if !applied.is_object() {
         return Err(StatusError::bad_request("error decoding YAML: the patch must be an object"));
     }
-    let (version, kind) = (object::text(&wanted, &["apiVersion"]), object::text(&wanted, &["kind"]));
+    let (version, kind) = (object::text(&applied, &["apiVersion"]), object::text(&applied, &["kind"]));
     if version != call.resource.api_version() || kind != call.resource.kind {
         return Err(StatusError::bad_request(format!("invalid object type: {}, Kind={kind}", slashed(version))));
     }
-    let told = format!("({}/{}; {}, Kind={kind})", object::namespace(&wanted), object::name(&wanted), slashed(version));
-    if object::name(&wanted).is_empty() {
-        object::set_meta(&mut wanted, "name", call.name());
+    let object_text =
+        format!("({}/{}; {}, Kind={kind})", object::namespace(&applied), object::name(&applied), slashed(version));
+    if object::name(&applied).is_empty() {
+        object::set_meta(&mut applied, "name", call.name());
     }
-    if let Some(namespace) = call.namespace().filter(|_| object::namespace(&wanted).is_empty()) {
-        object::set_meta(&mut wanted, "namespace", namespace);
+    if let Some(namespace) = call.namespace().filter(|_| object::namespace(&applied).is_empty()) {
+        object::set_meta(&mut applied, "namespace", namespace);
     }
-    check_identity(call, &wanted)?;
+    check_identity(call, &applied)?;
     let version = call.resource.api_version();
     let writer = call.field_manager(&version);
     let force = call.query.flag("force");
-    decode_strictly(call, &told, &mut wanted)?;
+    decode_strictly(call, &object_text, &mut applied)?;
     let warnings = Vec::new();
 
     if call.server.storage.get(call.resource.table, &call.key()).is_none() {
         if !call.subresource().is_empty() {
             return Err(call.not_found());
         }
-        if !object::uid(&wanted).is_empty() {
-            let why = format!(
+        if !object::uid(&applied).is_empty() {
+            let reason = format!(
                 "uid mismatch: the provided object specified uid {}, and no existing object was found",
-                object::uid(&wanted)
+                object::uid(&applied)
             );
-            return Err(StatusError::conflict(call.resource.group_resource(), call.name(), &why));
+            return Err(StatusError::conflict(call.resource.group_resource(), call.name(), &reason));
         }
-        let mut object = apply(&call.resource.schema, None, &wanted, &writer, force)?;
-        let tracked = object::remove(&mut object, &["metadata", "managedFields"]);
+        let mut object = apply(&call.resource.schema, None, &applied, &writer, force)?;
+        let managed_fields = object::remove(&mut object, &["metadata", "managedFields"]);
         decode_and_default(call, &mut object, None, &[])?;
         initialize_metadata(call, &mut object)?;
-        if let Some(tracked) = tracked {
-            object::set_meta(&mut object, "managedFields", tracked);
+        if let Some(managed_fields) = managed_fields {
+            object::set_meta(&mut object, "managedFields", managed_fields);
         }
         return create_object(call, object, warnings, true);
     }
     modify(call, ManagedFieldsView::Included, |old| {
-        let shown = call.to_served_form(old);
-        let mut object = apply(&call.resource.schema, Some(&shown), &wanted, &writer, force)?;
-        // An applier that names a version insists on it; else the live one's is none of its business.
-        if object::text(&wanted, &["metadata", "resourceVersion"]).is_empty() {
+        let served = call.to_served_form(old);
+        let mut object = apply(&call.resource.schema, Some(&served), &applied, &writer, force)?;
+        // Only a version that the applier itself states is a precondition.
+        if object::text(&applied, &["metadata", "resourceVersion"]).is_empty() {
             object::remove(&mut object, &["metadata", "resourceVersion"]);
         }
         decode_and_default(call, &mut object, None, &[])?;
@@ -219,22 +222,22 @@ fn server_side_apply(call: &Call<'_>, mut wanted: Value) -> ApiResult<Reply> {
     })
 }
 
-/// Brings what is applied into the form of its kind, without defaults: an applier owns what it says and nothing else. Fields that
-/// do not exist are always refused, since nobody could own them.
-fn decode_strictly(call: &Call<'_>, told: &str, wanted: &mut Value) -> ApiResult<()> {
-    let problem = match schema_mismatches(&call.resource.schema, wanted).as_slice() {
+/// Decodes an applied configuration without setting defaults: an applier owns only the fields that
+/// it states. Unknown fields are always rejected, because no manager could own them.
+fn decode_strictly(call: &Call<'_>, object_text: &str, applied: &mut Value) -> ApiResult<()> {
+    let problem = match schema_mismatches(&call.resource.schema, applied).as_slice() {
         [] if call.resource.is_custom() => return Ok(()),
-        [] => match schema::decode(&call.resource.schema, wanted) {
+        [] => match schema::decode(&call.resource.schema, applied) {
             Ok(_) => return Ok(()),
             Err(problem) => problem,
         },
         [one] => one.clone(),
         several => format!("errors:\n  {}", several.join("\n  ")),
     };
-    Err(StatusError::server_error(&format!("failed to create typed patch object {told}: {problem}")))
+    Err(StatusError::server_error(&format!("failed to create typed patch object {object_text}: {problem}")))
 }
 
-/// A version as Go prints it: the core group's has an empty group.
+/// Formats a version as Go prints it. The core group is empty, so its version begins with a slash.
 fn slashed(version: &str) -> String {
     if version.contains('/') { version.to_owned() } else { format!("/{version}") }
 }

@@ -1,4 +1,4 @@
-//! The common way of every object from what a client sent to what is stored.
+//! The common steps from the object in a request to the object that is stored.
 
 use serde_json::Value;
 
@@ -14,14 +14,14 @@ use crate::api::request::Verb;
 use crate::api::schema::{self, definitions, undeclared_fields};
 use crate::api::status::{ApiResult, StatusError};
 
-/// What becomes of an object.
+/// The kind of a write.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum WriteOperation<'a> {
-    /// It is new.
+    /// The object is new.
     Create,
-    /// It replaces this one.
+    /// The object replaces this stored object.
     Update(&'a Value),
-    /// Its status replaces that of this one.
+    /// The object's status replaces the status of this stored object.
     UpdateStatus(&'a Value),
 }
 
@@ -34,35 +34,34 @@ impl<'a> WriteOperation<'a> {
     }
 }
 
-/// Checks that an object is of the resource's kind, filling in what it leaves out.
+/// Checks that an object has the resource's version and kind, and sets them if they are missing.
 pub(super) fn check_and_set_type(call: &Call<'_>, object: &mut Value) -> ApiResult<()> {
     let (version, kind) = (call.resource.api_version(), call.resource.kind.as_str());
-    let (given_version, given_kind) = (object::text(object, &["apiVersion"]), object::text(object, &["kind"]));
-    if call.resource.is_custom() && given_kind.is_empty() {
+    let (body_version, body_kind) = (object::text(object, &["apiVersion"]), object::text(object, &["kind"]));
+    if call.resource.is_custom() && body_kind.is_empty() {
         return Err(StatusError::bad_request(format!(
             "error when creating \"\": Object 'Kind' is missing in '{object}'"
         )));
     }
-    if !given_version.is_empty() && given_version != version {
-        let message = if call.resource.is_custom() || given_kind == kind && call.registry.has_kind(given_version, kind)
-        {
-            format!("the API version in the data ({given_version}) does not match the expected API version ({version})")
+    if !body_version.is_empty() && body_version != version {
+        let message = if call.resource.is_custom() || body_kind == kind && call.registry.has_kind(body_version, kind) {
+            format!("the API version in the data ({body_version}) does not match the expected API version ({version})")
         } else {
             format!(
-                "{given_kind} in version \"{}\" cannot be handled as a {kind}: no kind \"{given_kind}\" is registered for version \"{given_version}\" in scheme \"pkg/runtime/scheme.go:111\"",
-                given_version.rsplit('/').next().unwrap_or(given_version)
+                "{body_kind} in version \"{}\" cannot be handled as a {kind}: no kind \"{body_kind}\" is registered for version \"{body_version}\" in scheme \"pkg/runtime/scheme.go:111\"",
+                body_version.rsplit('/').next().unwrap_or(body_version)
             )
         };
         return Err(StatusError::bad_request(message));
     }
-    if call.resource.is_custom() && given_kind != kind {
-        let error = field::invalid("kind", given_kind, format!("must be {kind}"));
-        return Err(StatusError::invalid(&call.resource.group, given_kind, object::name(object), &[error]));
+    if call.resource.is_custom() && body_kind != kind {
+        let error = field::invalid("kind", body_kind, format!("must be {kind}"));
+        return Err(StatusError::invalid(&call.resource.group, body_kind, object::name(object), &[error]));
     }
-    if !given_kind.is_empty() && given_kind != kind {
-        let short = call.resource.version.as_str();
+    if !body_kind.is_empty() && body_kind != kind {
+        let short_version = call.resource.version.as_str();
         let message = format!(
-            "{given_kind} in version \"{short}\" cannot be handled as a {kind}: converting ({short}.{given_kind}) to ({}.{kind}): unknown conversion",
+            "{body_kind} in version \"{short_version}\" cannot be handled as a {kind}: converting ({short_version}.{body_kind}) to ({}.{kind}): unknown conversion",
             package(&call.resource.group)
         );
         return Err(StatusError::bad_request(message));
@@ -73,7 +72,7 @@ pub(super) fn check_and_set_type(call: &Call<'_>, object: &mut Value) -> ApiResu
     Ok(())
 }
 
-/// The Go package of a group's types, which the real server's words name.
+/// Returns the Go package of a group's types, which the real server's messages name.
 pub(crate) fn package(group: &str) -> &str {
     match group.split('.').next() {
         None | Some("") => "core",
@@ -81,23 +80,26 @@ pub(crate) fn package(group: &str) -> &str {
     }
 }
 
-/// Reads an object into the form of its kind: unknown fields are refused, warned of or dropped, defaults are filled in. Custom
-/// resources are read when they are admitted; here only keys that were given twice are looked at, and strictly what a patch adds. `read` has that form already: parts that
-/// are the same there need not be looked at. Returns the warnings.
+/// Decodes an object of a built-in kind and sets defaults. Unknown fields are rejected, reported as
+/// warnings or dropped. Returns the warnings.
+///
+/// Custom resources are decoded during admission. Here only duplicate keys are checked and, in
+/// strict patches, undeclared fields. `decoded` is an object that is already decoded; parts that
+/// are equal in both are skipped.
 pub(super) fn decode_and_default(
     call: &Call<'_>,
     object: &mut Value,
-    read: Option<&Value>,
+    decoded: Option<&Value>,
     duplicates: &[String],
 ) -> ApiResult<Vec<String>> {
     let validation = call.field_validation()?;
     let (kind, version) = (&call.resource.kind, &call.resource.version);
-    let unreadable = |problem: String| {
+    let decode_error = |problem: String| {
         StatusError::bad_request(format!("{kind} in version \"{version}\" cannot be handled as a {kind}: {problem}"))
     };
     let unknown = match &call.resource.origin {
         ResourceOrigin::BuiltIn(rules) => {
-            let unknown = schema::decode_changed(&call.resource.schema, object, read).map_err(unreadable)?;
+            let unknown = schema::decode_changed(&call.resource.schema, object, decoded).map_err(decode_error)?;
             *object = call.to_stored_form(std::mem::take(object));
             (rules.strategy.default)(object);
             unknown
@@ -107,30 +109,33 @@ pub(super) fn decode_and_default(
         }
         ResourceOrigin::Custom(_) => Vec::new(),
     };
-    check_field_strictness(validation, &unknown, duplicates).map_err(unreadable)
+    check_field_strictness(validation, &unknown, duplicates).map_err(decode_error)
 }
 
-/// Checks that the metadata of a custom resource can be read, all of them: admission looks only at those that it keeps. `read` is as for
-/// [`decode`].
-pub(super) fn check_metadata(call: &Call<'_>, object: &Value, read: Option<&Value>) -> ApiResult<()> {
-    let (given, known) = (object.get("metadata"), read.and_then(|read| read.get("metadata")));
-    let Some(given) = given.filter(|given| call.resource.is_custom() && Some(*given) != known) else { return Ok(()) };
+/// Checks that all metadata of a custom resource can be decoded. Admission only checks the fields
+/// that it keeps. `decoded` as in [`decode_and_default`].
+pub(super) fn check_metadata(call: &Call<'_>, object: &Value, decoded: Option<&Value>) -> ApiResult<()> {
+    let (metadata, decoded_metadata) = (object.get("metadata"), decoded.and_then(|decoded| decoded.get("metadata")));
+    let Some(metadata) = metadata.filter(|metadata| call.resource.is_custom() && Some(*metadata) != decoded_metadata)
+    else {
+        return Ok(());
+    };
     let schema = definitions().schema("io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta");
     let (kind, version) = (&call.resource.kind, &call.resource.version);
-    schema::decode_changed(&schema, &mut given.clone(), known).map(drop).map_err(|problem| {
+    schema::decode_changed(&schema, &mut metadata.clone(), decoded_metadata).map(drop).map_err(|problem| {
         StatusError::bad_request(format!("{kind} in version \"{version}\" cannot be handled as a {kind}: {problem}"))
     })
 }
 
-/// What is said about fields that do not exist, or that were given twice: warnings, or what a strict reader refuses them for.
+/// Returns the warnings about unknown and duplicate fields, or the error of strict validation.
 pub(crate) fn check_field_strictness(
     validation: FieldValidation,
     unknown: &[String],
     duplicates: &[String],
 ) -> Result<Vec<String>, String> {
-    // A field that does not exist is told once, however often it was given.
-    let twice = duplicates.iter().filter(|path| !unknown.contains(path));
-    let mut problems: Vec<String> = twice.map(|path| format!("duplicate field \"{path}\"")).collect();
+    // An unknown field is reported once, even if it occurs several times.
+    let duplicates_only = duplicates.iter().filter(|path| !unknown.contains(path));
+    let mut problems: Vec<String> = duplicates_only.map(|path| format!("duplicate field \"{path}\"")).collect();
     problems.extend(unknown.iter().map(|path| format!("unknown field \"{path}\"")));
     match validation {
         FieldValidation::Strict if !problems.is_empty() => {
@@ -141,24 +146,25 @@ pub(crate) fn check_field_strictness(
     }
 }
 
-/// Who owns the fields of an object that is written.
+/// The source of the field owners of an object that is written.
 #[derive(Debug)]
 pub(crate) enum FieldOwnership {
-    /// It is worked out from these, the owners of what was there before.
+    /// Track the changes from these managed fields of the stored object.
     TrackFrom(ManagedFields),
-    /// It stands in the object already (an apply).
+    /// The object contains its final managed fields (apply).
     AlreadyInObject,
 }
 
-/// An object that can be stored.
+/// The result of [`prepare_for_storage`].
 #[derive(Debug, Default)]
 pub(crate) struct PreparedObject {
     pub(crate) warnings: Vec<String>,
-    /// The owners of its fields, if they do not stand in it.
+    /// The managed fields, if the object does not contain them.
     pub(crate) managed: ManagedFields,
 }
 
-/// Takes a decoded object to the form in which it can be stored, or refuses it. System metadata are set already.
+/// Brings a decoded object into the form in which it is stored, or rejects it. The caller has set
+/// the metadata that only the server sets.
 pub(crate) fn prepare_for_storage(
     call: &Call<'_>,
     change: WriteOperation<'_>,
@@ -167,20 +173,20 @@ pub(crate) fn prepare_for_storage(
 ) -> ApiResult<PreparedObject> {
     match &call.resource.origin {
         ResourceOrigin::BuiltIn(rules) => {
-            let mut finished = PreparedObject::default();
-            if let FieldOwnership::TrackFrom(before) = ownership {
+            let mut prepared = PreparedObject::default();
+            if let FieldOwnership::TrackFrom(old_managed) = ownership {
                 let version = call.resource.api_version();
-                let old = change.old().map(|old| (old, before));
-                finished.managed = track_ownership(&call.resource.schema, old, object, &call.field_manager(&version));
+                let old = change.old().map(|old| (old, old_managed));
+                prepared.managed = track_ownership(&call.resource.schema, old, object, &call.field_manager(&version));
             }
             admission::admit(call, change, object)?;
-            let mut moment = call.write_context();
+            let mut context = call.write_context();
             match change {
                 WriteOperation::Create => {
                     if call.resource.status == StatusRule::Subresource {
                         object::remove(object, &["status"]);
                     }
-                    (rules.strategy.prepare_for_create)(object, &mut moment);
+                    (rules.strategy.prepare_for_create)(object, &mut context);
                     if call.resource.has_generation {
                         object::set_meta(object, "generation", 1);
                     }
@@ -189,7 +195,7 @@ pub(crate) fn prepare_for_storage(
                     if call.resource.has_status() && object.get("status") != old.get("status") {
                         restore_field(object, old, "status");
                     }
-                    (rules.strategy.prepare_for_update)(object, old, &mut moment);
+                    (rules.strategy.prepare_for_update)(object, old, &mut context);
                     update_generation(call, object, old);
                 }
                 WriteOperation::UpdateStatus(old) => {
@@ -198,7 +204,7 @@ pub(crate) fn prepare_for_storage(
                             restore_field(object, old, &key);
                         }
                     }
-                    (rules.strategy.prepare_for_status_update)(object, old, &mut moment);
+                    (rules.strategy.prepare_for_status_update)(object, old, &mut context);
                 }
             }
             let mut errors = Vec::new();
@@ -207,7 +213,7 @@ pub(crate) fn prepare_for_storage(
                 (rules.strategy.validate)(object, change.old(), &mut errors);
             }
             if errors.is_empty() {
-                Ok(finished)
+                Ok(prepared)
             } else {
                 Err(StatusError::invalid(&call.resource.group, &call.resource.kind, object::name(object), &errors))
             }
@@ -219,7 +225,8 @@ pub(crate) fn prepare_for_storage(
                 }
                 admission::check_namespace_open(call, object)?;
             }
-            // Admission takes a new object for what a client wrote, and drops what only the server may say.
+            // Admission treats the object as written by a client and drops metadata that only the
+            // server sets.
             let identity =
                 ["uid", "creationTimestamp"].map(|key| (key, object::at(object, &["metadata", key]).cloned()));
             let warnings = kind.admit(call, change, object)?;
@@ -235,20 +242,20 @@ pub(crate) fn prepare_for_storage(
                 WriteOperation::Update(old) => update_generation(call, object, old),
                 WriteOperation::UpdateStatus(_) => {}
             }
-            let mut finished = PreparedObject { warnings, managed: ManagedFields::default() };
-            if let FieldOwnership::TrackFrom(before) = ownership {
+            let mut prepared = PreparedObject { warnings, managed: ManagedFields::default() };
+            if let FieldOwnership::TrackFrom(old_managed) = ownership {
                 let version = call.resource.api_version();
                 let old = change.old().map(|old| call.to_served_form(old));
-                let old = old.as_deref().map(|old| (old, before));
-                finished.managed = track_ownership(&call.resource.schema, old, object, &call.field_manager(&version));
+                let old = old.as_deref().map(|old| (old, old_managed));
+                prepared.managed = track_ownership(&call.resource.schema, old, object, &call.field_manager(&version));
             }
             *object = call.to_stored_form(std::mem::take(object));
-            Ok(finished)
+            Ok(prepared)
         }
     }
 }
 
-/// Makes `key` what it was.
+/// Restores the stored value of `key`.
 pub(super) fn restore_field(object: &mut Value, old: &Value, key: &str) {
     match old.get(key) {
         Some(value) => drop(object::ensure_object(object, &[]).insert(key.into(), value.clone())),
@@ -263,8 +270,8 @@ fn keys_besides(object: &Value, old: &Value, except: &[&str]) -> Vec<String> {
     keys
 }
 
-/// The generation counts what controllers must act on: everything but metadata and status. (A Deployment's annotations count
-/// too, because they end up on its `ReplicaSets`.)
+/// Increments the generation if the object changed outside of metadata and status. For Deployments,
+/// changed annotations count too, because they are copied to the `ReplicaSets`.
 pub(super) fn update_generation(call: &Call<'_>, object: &mut Value, old: &Value) {
     if !call.resource.has_generation {
         return;

@@ -1,4 +1,5 @@
-//! Changing an object: read what is there, work out what should be, and store it if nobody was faster.
+//! Updates of an object: reads the stored version, computes the new one, and stores it if the
+//! stored version has not changed since.
 
 use std::sync::Arc;
 
@@ -16,27 +17,28 @@ use crate::api::status::{ApiResult, StatusError};
 use crate::api::storage::StoredObject;
 use crate::api::{after_write, field, json, object};
 
-/// How often a change that does not insist on a version is tried again when somebody else was faster.
+/// The maximum number of attempts of an update without a resource version when other writers change
+/// the object at the same time.
 const MAX_UPDATE_ATTEMPTS: usize = 16;
 
-/// What an object should become.
+/// The new version of an object, as a client requests it.
 pub(crate) struct ProposedObject {
     pub(crate) object: Value,
     pub(crate) warnings: Vec<String>,
-    /// The managed fields are right already.
+    /// True if the object contains its final managed fields.
     pub(crate) has_final_ownership: bool,
 }
 
-/// What whoever works out a candidate sees of the object that is there.
+/// The presence of managed fields in the object that the update function gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ManagedFieldsView {
-    /// All of it.
+    /// The stored object is passed with its managed fields.
     Included,
-    /// Everything but its managed fields.
+    /// The stored object is passed without its managed fields.
     Excluded,
 }
 
-/// `PUT` of an object or of a subresource that has its form.
+/// Handles `PUT` of an object or of a subresource with the object's form.
 pub(crate) fn replace(call: &Call<'_>) -> ApiResult<Reply> {
     let json::Parsed { value: mut object, duplicates } = call.read_body()?;
     check_and_set_type(call, &mut object)?;
@@ -44,12 +46,12 @@ pub(crate) fn replace(call: &Call<'_>) -> ApiResult<Reply> {
     check_metadata(call, &object, None)?;
     check_identity(call, &object)?;
     modify(call, ManagedFieldsView::Excluded, |_| {
-        check_names_version(call, &object).map_err(|refusal| refusal.with_warnings(&warnings))?;
+        check_names_version(call, &object).map_err(|error| error.with_warnings(&warnings))?;
         Ok(ProposedObject { object: object.clone(), warnings: warnings.clone(), has_final_ownership: false })
     })
 }
 
-/// Checks that an object is the one that the path names.
+/// Checks that name and namespace of the object match the path.
 pub(crate) fn check_identity(call: &Call<'_>, object: &Value) -> ApiResult<()> {
     let (name, namespace) = (object::name(object), object::namespace(object));
     if name.is_empty() {
@@ -68,7 +70,8 @@ pub(crate) fn check_identity(call: &Call<'_>, object: &Value) -> ApiResult<()> {
     Ok(())
 }
 
-/// Checks that a custom resource is changed by somebody who has seen it: unlike those of built-in kinds, their updates must name a version.
+/// Checks that an update of a custom resource names a resource version. Built-in kinds do not need
+/// one.
 pub(super) fn check_names_version(call: &Call<'_>, object: &Value) -> ApiResult<()> {
     if !call.resource.is_custom() || !matches!(object::text(object, &["metadata", "resourceVersion"]), "" | "0") {
         return Ok(());
@@ -77,65 +80,68 @@ pub(super) fn check_names_version(call: &Call<'_>, object: &Value) -> ApiResult<
     Err(StatusError::invalid(&call.resource.group, &call.resource.plural, call.name(), &[error]))
 }
 
-/// Changes the object that the path names into what `make` says.
+/// Changes the object that the path names to the result of `propose`.
 pub(crate) fn modify(
     call: &Call<'_>,
-    sight: ManagedFieldsView,
-    make: impl Fn(&Value) -> ApiResult<ProposedObject>,
+    view: ManagedFieldsView,
+    propose: impl Fn(&Value) -> ApiResult<ProposedObject>,
 ) -> ApiResult<Reply> {
     let key = call.key();
     for _ in 0..MAX_UPDATE_ATTEMPTS {
         let stored = call.server.storage.get(call.resource.table, &key).ok_or_else(|| call.not_found())?;
-        let (mut old, mut owners) = match sight {
+        let (mut old, mut owners) = match view {
             ManagedFieldsView::Included => (parse_stored(&stored)?, ManagedFields::default()),
             ManagedFieldsView::Excluded => parse_stored_and_split_managed_fields(&stored)?,
         };
-        let ProposedObject { mut object, mut warnings, has_final_ownership: tracked } = make(&old)?;
-        if sight == ManagedFieldsView::Included && !tracked {
+        let ProposedObject { mut object, mut warnings, has_final_ownership } = propose(&old)?;
+        if view == ManagedFieldsView::Included && !has_final_ownership {
             owners = ManagedFields::take(&mut old);
         }
-        let refuse = |refusal: StatusError| refusal.with_warnings(&warnings);
-        let insists = check_preconditions(call, &mut object, &old, &stored).map_err(refuse)?;
+        let with_warnings = |error: StatusError| error.with_warnings(&warnings);
+        let requires_version = check_preconditions(call, &mut object, &old, &stored).map_err(with_warnings)?;
         restore_system_metadata(&mut object, &old);
         let change = if call.subresource() == "status" {
             WriteOperation::UpdateStatus(&old)
         } else {
             WriteOperation::Update(&old)
         };
-        let ownership =
-            if tracked { FieldOwnership::AlreadyInObject } else { FieldOwnership::TrackFrom(owners.clone()) };
-        let finished = prepare_for_storage(call, change, &mut object, ownership).map_err(refuse)?;
-        warnings.extend(finished.warnings);
-        let unchanged = object == old && (tracked || finished.managed == owners);
-        match store(call, &stored, unchanged, object, &finished.managed)? {
+        let ownership = if has_final_ownership {
+            FieldOwnership::AlreadyInObject
+        } else {
+            FieldOwnership::TrackFrom(owners.clone())
+        };
+        let prepared = prepare_for_storage(call, change, &mut object, ownership).map_err(with_warnings)?;
+        warnings.extend(prepared.warnings);
+        let unchanged = object == old && (has_final_ownership || prepared.managed == owners);
+        match store(call, &stored, unchanged, object, &prepared.managed)? {
             Some(bytes) => return Ok(Reply::new(200, call.to_served_bytes(bytes)).with_warnings(warnings)),
-            None if insists => break,
+            None if requires_version => break,
             None => {}
         }
     }
     Err(StatusError::resource_version_conflict(call.resource.group_resource(), call.name()))
 }
 
-/// Whether the client insists on a version; refused if it is not the one that is there.
+/// Returns true if the client requires a resource version. Fails if it is not the stored one.
 fn check_preconditions(call: &Call<'_>, object: &mut Value, old: &Value, stored: &StoredObject) -> ApiResult<bool> {
     let version = object::text(object, &["metadata", "resourceVersion"]).to_string();
-    let insists = !version.is_empty() && version != "0";
-    if insists && version.parse::<u64>().is_err() {
+    let requires_version = !version.is_empty() && version != "0";
+    if requires_version && version.parse::<u64>().is_err() {
         let message = format!("strconv.ParseUint: parsing \"{version}\": invalid syntax");
         return Err(StatusError::server_error(&message));
     }
-    if insists && version != stored.revision.to_string() {
+    if requires_version && version != stored.revision.to_string() {
         return Err(StatusError::resource_version_conflict(call.resource.group_resource(), call.name()));
     }
     let (uid, expected) = (object::uid(object), object::uid(old));
     if !uid.is_empty() && uid != expected {
-        let why = format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {expected}");
-        return Err(StatusError::conflict(call.resource.group_resource(), call.name(), &why));
+        let reason = format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {expected}");
+        return Err(StatusError::conflict(call.resource.group_resource(), call.name(), &reason));
     }
-    Ok(insists)
+    Ok(requires_version)
 }
 
-/// What only the server says about an object.
+/// Restores the metadata that only the server sets.
 fn restore_system_metadata(object: &mut Value, old: &Value) {
     const SYSTEM: [&str; 9] = [
         "name",
@@ -149,9 +155,9 @@ fn restore_system_metadata(object: &mut Value, old: &Value) {
         "resourceVersion",
     ];
     for key in SYSTEM {
-        let (is, was) = (object::at(object, &["metadata", key]), object::at(old, &["metadata", key]));
-        match was {
-            _ if is == was => {}
+        let (new_value, old_value) = (object::at(object, &["metadata", key]), object::at(old, &["metadata", key]));
+        match old_value {
+            _ if new_value == old_value => {}
             Some(value) => object::set_meta(object, key, value.clone()),
             None => drop(object::remove(object, &["metadata", key])),
         }
@@ -162,8 +168,9 @@ fn restore_system_metadata(object: &mut Value, old: &Value) {
     }
 }
 
-/// Stores `object` in place of what is there, and returns what is there then; nothing if somebody else was faster. An object that is
-/// being deleted and that nothing holds back any more is gone with this.
+/// Stores `object` in place of the stored version and returns the stored bytes. Returns `None` if
+/// another writer was faster. An object that is being deleted and has no finalizers left is deleted
+/// instead.
 fn store(
     call: &Call<'_>,
     stored: &Arc<StoredObject>,
@@ -181,17 +188,17 @@ fn store(
     let (table, key, storage) = (call.resource.table, call.key(), &call.server.storage);
     let encoded = Encoded::with_managed_fields(&object, managed);
     if after_write::can_be_removed(call, &object) {
-        let last = encoded.with_version(stored.revision).bytes;
+        let last_bytes = encoded.with_version(stored.revision).bytes;
         if storage.delete(table, &key, stored.revision).is_err() {
             return Ok(None);
         }
         after_write::on_deleted(call, &object);
-        return Ok(Some(last));
+        return Ok(Some(last_bytes));
     }
     match storage.put(table, &key, Some(stored.revision), &encoded, call.resource.selector_attributes(&object)) {
-        Ok(now) => {
+        Ok(updated) => {
             after_write::on_updated(call, &object);
-            Ok(Some(now.bytes().clone()))
+            Ok(Some(updated.bytes().clone()))
         }
         Err(_) => Ok(None),
     }

@@ -1,4 +1,4 @@
-//! Which ReplicaSet belongs to which template, and the numbers by which `kubectl rollout` tells them apart.
+//! The ReplicaSet of each pod template, and the revision numbers that `kubectl rollout` shows.
 
 use std::hash::{Hash as _, Hasher as _};
 use std::sync::Arc;
@@ -14,12 +14,12 @@ use crate::cluster::control_plane::ControlPlane;
 use crate::cluster::events::EventType;
 use crate::cluster::kind::ControlPlaneKind;
 use crate::cluster::objects::Workload;
-use crate::cluster::pods::{controller_reference, ignore_gone};
+use crate::cluster::pods::{controller_reference, ignore_not_found_or_conflict};
 
 pub(super) const TEMPLATE_HASH_LABEL: &str = "pod-template-hash";
 const REVISION_ANNOTATION: &str = "deployment.kubernetes.io/revision";
 const REVISION_HISTORY_ANNOTATION: &str = "deployment.kubernetes.io/revision-history";
-/// Annotations of a Deployment that are its own business.
+/// Annotations of a Deployment that are not copied to its ReplicaSets.
 const UNCOPIED_ANNOTATIONS: [&str; 6] = [
     "kubectl.kubernetes.io/last-applied-configuration",
     REVISION_ANNOTATION,
@@ -29,16 +29,16 @@ const UNCOPIED_ANNOTATIONS: [&str; 6] = [
     "deprecated.deployment.rollback.to",
 ];
 
-/// Sorts the sets of a Deployment by age, and finds the one of its current template.
+/// Sorts the ReplicaSets of a Deployment by age, and finds the one of the current template.
 pub(super) fn build_rollout(key: &ObjectKey, deployment: Arc<Workload>, mut sets: Vec<Arc<Workload>>) -> Rollout {
     sets.sort_by_key(|set| (set.metadata.creation_timestamp, set.metadata.name.clone()));
     let current = without_hash(&deployment.spec.template);
-    let place = sets.iter().position(|set| without_hash(&set.spec.template) == current);
-    let new = place.map(|place| sets.remove(place));
+    let position = sets.iter().position(|set| without_hash(&set.spec.template) == current);
+    let new = position.map(|position| sets.remove(position));
     Rollout { key: key.clone(), deployment, new, old: sets }
 }
 
-/// A template without the label that tells its pods from those of others.
+/// Returns a template without the label that holds its hash.
 fn without_hash(template: &Value) -> Value {
     let mut template = template.clone();
     object::remove(&mut template, &["metadata", "labels", TEMPLATE_HASH_LABEL]);
@@ -49,36 +49,40 @@ fn revision_of(set: &Workload) -> i64 {
     set.metadata.annotations.get(REVISION_ANNOTATION).and_then(|revision| revision.parse().ok()).unwrap_or_default()
 }
 
-/// What a ReplicaSet's annotations should be; none if they are that already.
+/// Returns the annotations of a ReplicaSet that have to change, or `None` if all are up to date.
 fn annotation_changes(rollout: &Rollout, set: Option<&Workload>) -> Option<Map<String, Value>> {
-    let newest = rollout.old.iter().map(|old| revision_of(old)).max().unwrap_or_default() + 1;
-    let own = set.map(revision_of).unwrap_or_default();
-    let mut wanted = Map::new();
+    let newest_revision = rollout.old.iter().map(|old| revision_of(old)).max().unwrap_or_default() + 1;
+    let own_revision = set.map(revision_of).unwrap_or_default();
+    let mut changes = Map::new();
     for (key, value) in rollout.deployment.metadata.annotations.as_slice() {
         if !UNCOPIED_ANNOTATIONS.contains(&key.as_str()) {
-            wanted.insert(key.to_string(), value.as_str().into());
+            changes.insert(key.to_string(), value.as_str().into());
         }
     }
-    if own < newest {
-        wanted.insert(REVISION_ANNOTATION.into(), newest.to_string().into());
-        if let Some(set) = set.filter(|_| own > 0) {
-            // It was the newest once before: remember when.
-            let history =
-                set.metadata.annotations.get(REVISION_HISTORY_ANNOTATION).map(|before| format!("{before},{own}"));
-            wanted.insert(REVISION_HISTORY_ANNOTATION.into(), history.unwrap_or_else(|| own.to_string()).into());
+    if own_revision < newest_revision {
+        changes.insert(REVISION_ANNOTATION.into(), newest_revision.to_string().into());
+        if let Some(set) = set.filter(|_| own_revision > 0) {
+            // The ReplicaSet was the newest before: record its former revision.
+            let history = set
+                .metadata
+                .annotations
+                .get(REVISION_HISTORY_ANNOTATION)
+                .map(|history| format!("{history},{own_revision}"));
+            changes
+                .insert(REVISION_HISTORY_ANNOTATION.into(), history.unwrap_or_else(|| own_revision.to_string()).into());
         }
     }
-    let present = |key: &str| set.and_then(|set| set.metadata.annotations.get(key));
-    wanted.retain(|key, value| present(key) != value.as_str());
-    (!wanted.is_empty()).then_some(wanted)
+    let current = |key: &str| set.and_then(|set| set.metadata.annotations.get(key));
+    changes.retain(|key, value| current(key) != value.as_str());
+    (!changes.is_empty()).then_some(changes)
 }
 
-/// Sees that the new ReplicaSet carries the right number and annotations, and the Deployment the same number. Returns whether
-/// anything had to be written.
+/// Updates the annotations of the new ReplicaSet and the revision of the Deployment. Returns true
+/// if a write was needed.
 pub(super) fn sync_annotations(plane: &ControlPlane, rollout: &Rollout) -> ApiResult<bool> {
     let Some(new) = &rollout.new else { return Ok(false) };
-    if let Some(wanted) = annotation_changes(rollout, Some(new)) {
-        let patch = json!({"metadata": {"annotations": wanted}});
+    if let Some(changes) = annotation_changes(rollout, Some(new)) {
+        let patch = json!({"metadata": {"annotations": changes}});
         plane.controller_client.patch(ControlPlaneKind::ReplicaSet, &new.metadata.key(), &patch)?;
         return Ok(true);
     }
@@ -87,16 +91,17 @@ pub(super) fn sync_annotations(plane: &ControlPlane, rollout: &Rollout) -> ApiRe
         plane.controller_client.patch(ControlPlaneKind::ReplicaSet, &new.metadata.key(), &patch)?;
         return Ok(true);
     }
-    let number = revision_of(new).to_string();
-    if rollout.deployment.metadata.annotations.get(REVISION_ANNOTATION) != Some(number.as_str()) {
-        let patch = json!({"metadata": {"annotations": {REVISION_ANNOTATION: number}}});
+    let revision = revision_of(new).to_string();
+    if rollout.deployment.metadata.annotations.get(REVISION_ANNOTATION) != Some(revision.as_str()) {
+        let patch = json!({"metadata": {"annotations": {REVISION_ANNOTATION: revision}}});
         plane.controller_client.patch(ControlPlaneKind::Deployment, &rollout.key, &patch)?;
         return Ok(true);
     }
     Ok(false)
 }
 
-/// Makes the ReplicaSet of the current template, if there is none. Returns its name if it was made.
+/// Creates the ReplicaSet of the current template if it does not exist. Returns its name if it was
+/// created.
 pub(super) fn ensure_new_replica_set(plane: &mut ControlPlane, rollout: &Rollout) -> ApiResult<Option<String>> {
     if rollout.new.is_some() {
         sync_annotations(plane, rollout)?;
@@ -116,12 +121,12 @@ pub(super) fn ensure_new_replica_set(plane: &mut ControlPlane, rollout: &Rollout
     object::ensure_object(&mut selector, &["matchLabels"]).insert(TEMPLATE_HASH_LABEL.into(), hash.as_str().into());
     let (surge, _) = rollout.max_surge_and_unavailable();
     let size = rollout::new_set_size(rollout, 0);
-    let mut wanted = annotation_changes(rollout, None).unwrap_or_default();
-    wanted.insert(DESIRED_REPLICAS_ANNOTATION.into(), rollout.desired_replicas().to_string().into());
-    wanted.insert(MAX_REPLICAS_ANNOTATION.into(), (rollout.desired_replicas() + surge).to_string().into());
+    let mut annotations = annotation_changes(rollout, None).unwrap_or_default();
+    annotations.insert(DESIRED_REPLICAS_ANNOTATION.into(), rollout.desired_replicas().to_string().into());
+    annotations.insert(MAX_REPLICAS_ANNOTATION.into(), (rollout.desired_replicas() + surge).to_string().into());
     let set = json!({
         "metadata": {
-            "name": name, "labels": object::at(&template, &["metadata", "labels"]), "annotations": wanted,
+            "name": name, "labels": object::at(&template, &["metadata", "labels"]), "annotations": annotations,
             "ownerReferences": [controller_reference(ControlPlaneKind::Deployment, meta)],
         },
         "spec": {
@@ -130,13 +135,14 @@ pub(super) fn ensure_new_replica_set(plane: &mut ControlPlane, rollout: &Rollout
     });
     match plane.controller_client.create(ControlPlaneKind::ReplicaSet, &meta.namespace, &set) {
         Ok(_) => {}
-        Err(refusal) if refusal.code() == 409 => {
-            // Another template, the same hash: count it in, and try again.
+        Err(error) if error.code() == 409 => {
+            // Hash collision with another template: change the hash by incrementing the collision
+            // count, and retry.
             let status = json!({"collisionCount": collisions + 1});
             plane.controller_client.patch_status(ControlPlaneKind::Deployment, &rollout.key, &status)?;
-            return Err(refusal);
+            return Err(error);
         }
-        Err(refusal) => return Err(refusal),
+        Err(error) => return Err(error),
     }
     if size > 0 {
         let message = format!("Scaled up replica set {name} from 0 to {size}");
@@ -151,15 +157,15 @@ pub(super) fn ensure_new_replica_set(plane: &mut ControlPlane, rollout: &Rollout
     Ok(Some(name))
 }
 
-/// Deletes the oldest ReplicaSets that nobody needs any more, down to the history's length.
+/// Deletes the oldest ReplicaSets without pods, until `revisionHistoryLimit` of them are left.
 pub(super) fn delete_old_replica_sets(plane: &ControlPlane, rollout: &Rollout) -> ApiResult<()> {
     let Some(limit) = rollout.deployment.spec.revision_history_limit else { return Ok(()) };
-    let mut idle: Vec<_> = rollout.old.iter().filter(|set| !set.metadata.is_deleting()).collect();
-    let excess = idle.len().saturating_sub(usize::try_from(limit).unwrap_or_default());
-    idle.sort_by_key(|set| (revision_of(set), set.metadata.name.clone()));
-    for set in idle.into_iter().take(excess) {
+    let mut candidates: Vec<_> = rollout.old.iter().filter(|set| !set.metadata.is_deleting()).collect();
+    let excess = candidates.len().saturating_sub(usize::try_from(limit).unwrap_or_default());
+    candidates.sort_by_key(|set| (revision_of(set), set.metadata.name.clone()));
+    for set in candidates.into_iter().take(excess) {
         if set.replicas() == 0 && set.status_count("replicas") == 0 {
-            ignore_gone(plane.controller_client.delete(
+            ignore_not_found_or_conflict(plane.controller_client.delete(
                 ControlPlaneKind::ReplicaSet,
                 &set.metadata.key(),
                 &set.metadata.uid,
@@ -169,17 +175,17 @@ pub(super) fn delete_old_replica_sets(plane: &ControlPlane, rollout: &Rollout) -
     Ok(())
 }
 
-/// Ten letters that stand for a template, in the alphabet of generated names.
+/// Returns a hash of a template: ten characters of the alphabet of generated names.
 pub(crate) fn template_hash(template: &Value, collisions: i64) -> String {
     const LETTERS: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
     let mut hasher = FxHasher::default();
     without_hash(template).to_string().hash(&mut hasher);
     collisions.hash(&mut hasher);
-    let mut rest = hasher.finish();
+    let mut hash = hasher.finish();
     (0..10)
         .map(|_| {
-            let letter = LETTERS[(rest % 27) as usize];
-            rest /= 27;
+            let letter = LETTERS[(hash % 27) as usize];
+            hash /= 27;
             char::from(letter)
         })
         .collect()

@@ -1,5 +1,5 @@
-//! How many pods each ReplicaSet may have while a Deployment moves from one template to another: never more than wanted plus the
-//! surge, never fewer available than wanted less what may be unavailable.
+//! Sizes of the ReplicaSets during a rollout. The total never exceeds the desired replicas plus
+//! `maxSurge`. The available pods never fall below the desired replicas minus `maxUnavailable`.
 
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -17,66 +17,68 @@ fn available<'a>(sets: impl Iterator<Item = &'a Arc<Workload>>) -> i64 {
     sets.map(|set| set.status_count("availableReplicas")).sum()
 }
 
-/// The size that the new ReplicaSet may have now, if it has `current` pods.
+/// Returns the size that the new ReplicaSet may have now, if it has `current` pods.
 pub(super) fn new_set_size(rollout: &Rollout, current: i64) -> i64 {
     if rollout.deployment.spec.strategy.kind == "Recreate" {
         return rollout.desired_replicas();
     }
     let (surge, _) = rollout.max_surge_and_unavailable();
-    let room = rollout.desired_replicas() + surge - total(rollout.all_sets());
-    if room <= 0 { current } else { current + room.min(rollout.desired_replicas() - current) }
+    let remaining = rollout.desired_replicas() + surge - total(rollout.all_sets());
+    if remaining <= 0 { current } else { current + remaining.min(rollout.desired_replicas() - current) }
 }
 
-/// One step of a rolling update. Returns whether anything had to be written.
+/// Makes one step of a rolling update. Returns true if a write was needed.
 pub(super) fn rolling_update_step(plane: &mut ControlPlane, rollout: &Rollout) -> ApiResult<bool> {
     let Some(new) = &rollout.new else { return Ok(false) };
-    let wanted = rollout.desired_replicas();
-    let size = if new.replicas() >= wanted { wanted } else { new_set_size(rollout, new.replicas()) };
+    let desired = rollout.desired_replicas();
+    let size = if new.replicas() >= desired { desired } else { new_set_size(rollout, new.replicas()) };
     if rollout.scale(plane, new, size)? {
         return Ok(true);
     }
     scale_down_old_sets(plane, rollout, new)
 }
 
-/// Takes pods from the old ReplicaSets: first those that are not available anyway, then as many as may be missed.
+/// Scales down the old ReplicaSets: first by pods that are unavailable, then by as many as may be
+/// unavailable.
 fn scale_down_old_sets(plane: &mut ControlPlane, rollout: &Rollout, new: &Workload) -> ApiResult<bool> {
     let (_, unavailable) = rollout.max_surge_and_unavailable();
-    let least = rollout.desired_replicas() - unavailable;
-    let not_yet = new.replicas() - new.status_count("availableReplicas");
-    let spare = total(rollout.all_sets()) - least - not_yet;
-    if total(rollout.old.iter()) == 0 || spare <= 0 {
+    let min_available = rollout.desired_replicas() - unavailable;
+    let new_unavailable = new.replicas() - new.status_count("availableReplicas");
+    let max_scale_down = total(rollout.all_sets()) - min_available - new_unavailable;
+    if total(rollout.old.iter()) == 0 || max_scale_down <= 0 {
         return Ok(false);
     }
     let mut sizes: Vec<i64> = rollout.old.iter().map(|set| set.replicas()).collect();
-    let mut left = spare;
+    let mut remaining = max_scale_down;
     for (size, set) in sizes.iter_mut().zip(&rollout.old) {
-        let unhealthy = (*size - set.status_count("availableReplicas")).max(0).min(left);
+        let unhealthy = (*size - set.status_count("availableReplicas")).max(0).min(remaining);
         *size -= unhealthy;
-        left -= unhealthy;
+        remaining -= unhealthy;
     }
-    let mut spare = available(rollout.all_sets()) - least;
+    let mut max_scale_down = available(rollout.all_sets()) - min_available;
     for size in &mut sizes {
-        let fewer = (*size).min(spare).max(0);
-        *size -= fewer;
-        spare -= fewer;
+        let removed = (*size).min(max_scale_down).max(0);
+        *size -= removed;
+        max_scale_down -= removed;
     }
-    let mut moved = false;
+    let mut has_written = false;
     for (set, size) in rollout.old.iter().zip(sizes) {
         if size != set.replicas() {
-            moved |= rollout.scale(plane, set, size)?;
+            has_written |= rollout.scale(plane, set, size)?;
         }
     }
-    Ok(moved)
+    Ok(has_written)
 }
 
-/// One step of a recreation: first the old pods go, all of them, then the new ones come.
+/// Makes one step of the strategy `Recreate`: it deletes all old pods before it creates new ones.
+/// Returns true if a write was needed.
 pub(super) fn recreate(plane: &mut ControlPlane, rollout: &Rollout) -> ApiResult<bool> {
-    let mut moved = false;
+    let mut has_written = false;
     for set in rollout.old.iter().filter(|set| set.replicas() > 0) {
-        moved |= rollout.scale(plane, set, 0)?;
+        has_written |= rollout.scale(plane, set, 0)?;
     }
-    if moved || has_running_old_pods(plane, rollout) {
-        return Ok(moved);
+    if has_written || has_running_old_pods(plane, rollout) {
+        return Ok(has_written);
     }
     match &rollout.new {
         Some(new) => rollout.scale(plane, new, rollout.desired_replicas()),
@@ -84,57 +86,58 @@ pub(super) fn recreate(plane: &mut ControlPlane, rollout: &Rollout) -> ApiResult
     }
 }
 
-/// Whether pods of old ReplicaSets have not ended yet.
+/// Returns true if an old ReplicaSet has pods that are not terminal.
 pub(super) fn has_running_old_pods(plane: &ControlPlane, rollout: &Rollout) -> bool {
     rollout.old.iter().any(|set| {
         set.replicas() > 0 || plane.cache.pods.managed_by(&set.metadata.uid).iter().any(|pod| !pod.is_terminal())
     })
 }
 
-/// Whether the wanted number has changed since the ReplicaSets were sized.
+/// Returns true if the desired replicas have changed since the ReplicaSets were last scaled.
 pub(super) fn is_scaling_event(rollout: &Rollout) -> bool {
-    let wanted = rollout.desired_replicas().to_string();
-    rollout
-        .all_sets()
-        .filter(|set| set.replicas() > 0)
-        .any(|set| set.metadata.annotations.get(DESIRED_REPLICAS_ANNOTATION).is_some_and(|desired| desired != wanted))
+    let desired = rollout.desired_replicas().to_string();
+    rollout.all_sets().filter(|set| set.replicas() > 0).any(|set| {
+        set.metadata.annotations.get(DESIRED_REPLICAS_ANNOTATION).is_some_and(|recorded| recorded != desired)
+    })
 }
 
-/// Brings the ReplicaSets to a new wanted number without moving the rollout on. Returns whether anything had to be written.
+/// Scales the ReplicaSets to a new desired number without advancing the rollout. Returns true if a
+/// write was needed.
 pub(super) fn scale_sets(plane: &mut ControlPlane, rollout: &Rollout) -> ApiResult<bool> {
-    let wanted = rollout.desired_replicas();
+    let desired = rollout.desired_replicas();
     let active: Vec<Arc<Workload>> = rollout.all_sets().filter(|set| set.replicas() > 0).cloned().collect();
     if active.len() <= 1 {
-        // One set, or none: then the newest.
-        let only = active.first().or(rollout.new.as_ref()).or(rollout.old.last());
-        return only.map_or(Ok(false), |set| rollout.scale(plane, set, wanted));
+        // At most one ReplicaSet has pods. If none has, scale the newest.
+        let target = active.first().or(rollout.new.as_ref()).or(rollout.old.last());
+        return target.map_or(Ok(false), |set| rollout.scale(plane, set, desired));
     }
     let saturated = rollout.new.as_ref().is_some_and(|new| {
-        new.replicas() == wanted
-            && new.metadata.annotations.get(DESIRED_REPLICAS_ANNOTATION) == Some(wanted.to_string().as_str())
-            && new.status_count("availableReplicas") == wanted
+        new.replicas() == desired
+            && new.metadata.annotations.get(DESIRED_REPLICAS_ANNOTATION) == Some(desired.to_string().as_str())
+            && new.status_count("availableReplicas") == desired
     });
-    let mut moved = false;
+    let mut has_written = false;
     if saturated {
         for set in rollout.old.iter().filter(|set| set.replicas() > 0) {
-            moved |= rollout.scale(plane, set, 0)?;
+            has_written |= rollout.scale(plane, set, 0)?;
         }
-        return Ok(moved);
+        return Ok(has_written);
     }
     if rollout.deployment.spec.strategy.kind == "Recreate" {
         return Ok(false);
     }
     for (set, size) in proportional_sizes(rollout, active) {
-        moved |= rollout.scale(plane, &set, size)?;
+        has_written |= rollout.scale(plane, &set, size)?;
     }
-    Ok(moved)
+    Ok(has_written)
 }
 
-/// Shares a new total among the ReplicaSets in proportion to what they have; what is left over goes to the largest.
+/// Distributes a new total over the ReplicaSets in proportion to their sizes. The remainder goes to
+/// the largest.
 fn proportional_sizes(rollout: &Rollout, mut active: Vec<Arc<Workload>>) -> Vec<(Arc<Workload>, i64)> {
     let (surge, _) = rollout.max_surge_and_unavailable();
-    let wanted = rollout.desired_replicas();
-    let allowed = if wanted > 0 { wanted + surge } else { 0 };
+    let desired = rollout.desired_replicas();
+    let allowed = if desired > 0 { desired + surge } else { 0 };
     let to_add = allowed - total(active.iter());
     if to_add > 0 {
         active.sort_by_key(|set| (Reverse(set.replicas()), Reverse(set.metadata.creation_timestamp)));
@@ -145,11 +148,11 @@ fn proportional_sizes(rollout: &Rollout, mut active: Vec<Arc<Workload>>) -> Vec<
     let mut sizes: Vec<(Arc<Workload>, i64)> = active
         .into_iter()
         .map(|set| {
-            let own = if to_add == 0 { 0 } else { proportional_change(rollout, &set, wanted, surge) };
-            let rest = to_add - added;
-            let own = if to_add > 0 { own.min(rest) } else { own.max(rest) };
-            added += own;
-            let size = set.replicas() + own;
+            let change = if to_add == 0 { 0 } else { proportional_change(rollout, &set, desired, surge) };
+            let remaining = to_add - added;
+            let change = if to_add > 0 { change.min(remaining) } else { change.max(remaining) };
+            added += change;
+            let size = set.replicas() + change;
             (set, size)
         })
         .collect();
@@ -159,14 +162,14 @@ fn proportional_sizes(rollout: &Rollout, mut active: Vec<Arc<Workload>>) -> Vec<
     sizes
 }
 
-/// What a ReplicaSet's share of a new total is, as a change of its size.
-fn proportional_change(rollout: &Rollout, set: &Workload, wanted: i64, surge: i64) -> i64 {
-    if wanted == 0 {
+/// Returns the change of a ReplicaSet's size that is proportional to the change of the total.
+fn proportional_change(rollout: &Rollout, set: &Workload, desired: i64, surge: i64) -> i64 {
+    if desired == 0 {
         return -set.replicas();
     }
-    let remembered =
+    let recorded_total =
         set.metadata.annotations.get(MAX_REPLICAS_ANNOTATION).and_then(|maximum| maximum.parse::<i64>().ok());
-    let before = remembered.unwrap_or_else(|| rollout.deployment.status_count("replicas")).max(1);
-    // Rounded to the nearest.
-    (set.replicas() * (wanted + surge) * 2 + before).div_euclid(2 * before) - set.replicas()
+    let previous_total = recorded_total.unwrap_or_else(|| rollout.deployment.status_count("replicas")).max(1);
+    // Rounded to the nearest integer.
+    (set.replicas() * (desired + surge) * 2 + previous_total).div_euclid(2 * previous_total) - set.replicas()
 }

@@ -1,5 +1,5 @@
-//! What a Deployment says about itself: how many pods of which template, and whether it gets anywhere. `kubectl rollout status` reads
-//! exactly this.
+//! The status of a Deployment: its pod counts and the conditions `Available` and `Progressing`,
+//! which `kubectl rollout status` reads.
 
 use std::time::Duration;
 
@@ -12,10 +12,10 @@ use crate::api::status::ApiResult;
 use crate::cluster::control_plane::{ControlPlane, RunAgain};
 use crate::cluster::kind::ControlPlaneKind;
 use crate::cluster::objects::{Condition, find_condition};
-use crate::cluster::pods::ignore_gone;
+use crate::cluster::pods::ignore_not_found_or_conflict;
 use crate::cluster::replicaset::status_differs;
 
-/// The numbers of a Deployment's status.
+/// Pod counts of a Deployment's status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Counts {
     replicas: i64,
@@ -27,22 +27,23 @@ struct Counts {
 
 fn count(rollout: &Rollout) -> Counts {
     let sum = |field: &str| rollout.all_sets().map(|set| set.status_count(field)).sum::<i64>();
-    let wanted: i64 = rollout.all_sets().map(|set| set.replicas()).sum();
+    let desired: i64 = rollout.all_sets().map(|set| set.replicas()).sum();
     let available = sum("availableReplicas");
     Counts {
         replicas: sum("replicas"),
         updated: rollout.new.as_ref().map_or(0, |new| new.status_count("replicas")),
         ready: sum("readyReplicas"),
         available,
-        unavailable: (wanted - available).max(0),
+        unavailable: (desired - available).max(0),
     }
 }
 
-/// Whether nothing is left to be done.
+/// Returns true if the rollout is complete: all desired pods are updated and available, and no
+/// others exist.
 pub(super) fn is_complete(rollout: &Rollout) -> bool {
     let counts = count(rollout);
-    let wanted = rollout.desired_replicas();
-    counts.updated == wanted && counts.replicas == wanted && counts.available == wanted
+    let desired = rollout.desired_replicas();
+    counts.updated == desired && counts.replicas == desired && counts.available == desired
 }
 
 fn conditions(rollout: &Rollout) -> Vec<Condition> {
@@ -50,25 +51,25 @@ fn conditions(rollout: &Rollout) -> Vec<Condition> {
     serde_json::from_value(conditions).unwrap_or_default()
 }
 
-/// Writes the status, if it is not what it should be. `created`: a ReplicaSet that was just made.
+/// Writes the status if it differs. `created` is the name of a ReplicaSet that was just created.
 pub(super) fn write_status(plane: &ControlPlane, rollout: &Rollout, created: Option<String>) -> ApiResult<RunAgain> {
     let counts = count(rollout);
     let (_, unavailable) = rollout.max_surge_and_unavailable();
     let mut conditions = conditions(rollout);
-    let enough = counts.available >= rollout.desired_replicas() - unavailable;
-    let (status, reason, message) = if enough {
+    let is_available = counts.available >= rollout.desired_replicas() - unavailable;
+    let (status, reason, message) = if is_available {
         ("True", "MinimumReplicasAvailable", "Deployment has minimum availability.")
     } else {
         ("False", "MinimumReplicasUnavailable", "Deployment does not have minimum availability.")
     };
     let now = plane.now();
-    let told = progressing_condition(rollout, counts, &conditions, created, now);
+    let progressing = progressing_condition(rollout, counts, &conditions, created, now);
     set_condition(&mut conditions, "Available", (status, reason, message.into()), now, false);
-    let mut again = RunAgain::WhenChanged;
-    if let Some((progress, moved)) = told {
-        let wait = time_until_deadline(rollout, now, &conditions).filter(|_| progress.0 == "True");
-        set_condition(&mut conditions, "Progressing", progress, now, moved);
-        again = wait.map_or(again, RunAgain::After);
+    let mut run_again = RunAgain::WhenChanged;
+    if let Some((text, has_progressed)) = progressing {
+        let wait = time_until_deadline(rollout, now, &conditions).filter(|_| text.0 == "True");
+        set_condition(&mut conditions, "Progressing", text, now, has_progressed);
+        run_again = wait.map_or(run_again, RunAgain::After);
     }
     let conditions: Vec<Value> = conditions.iter().map(to_json).collect();
     let status = json!({
@@ -78,14 +79,19 @@ pub(super) fn write_status(plane: &ControlPlane, rollout: &Rollout, created: Opt
         "conditions": conditions,
     });
     if status_differs(&rollout.deployment.status, &status) {
-        ignore_gone(plane.controller_client.merge_patch_status(ControlPlaneKind::Deployment, &rollout.key, &status))?;
+        ignore_not_found_or_conflict(plane.controller_client.merge_patch_status(
+            ControlPlaneKind::Deployment,
+            &rollout.key,
+            &status,
+        ))?;
     }
-    Ok(again)
+    Ok(run_again)
 }
 
 type ConditionText = (&'static str, &'static str, String);
 
-/// What the Progressing condition should say, and whether that is a step forward. Nothing, if it is to stay as it is.
+/// Returns the new `Progressing` condition, and true if the rollout has made progress. Returns
+/// `None` if the condition stays as it is.
 fn progressing_condition(
     rollout: &Rollout,
     counts: Counts,
@@ -102,8 +108,8 @@ fn progressing_condition(
         return None;
     }
     let current = find_condition(conditions, "Progressing");
-    let settled = current.is_some_and(|current| current.reason == "NewReplicaSetAvailable");
-    if settled && counts.replicas == counts.updated {
+    let was_available = current.is_some_and(|current| current.reason == "NewReplicaSetAvailable");
+    if was_available && counts.replicas == counts.updated {
         return None;
     }
     let name = rollout.new.as_ref().map_or(&rollout.deployment.metadata.name, |new| &new.metadata.name);
@@ -113,12 +119,12 @@ fn progressing_condition(
     }
     let deployment = &rollout.deployment;
     let old = |replicas: i64, updated: i64| replicas - updated;
-    let moved = counts.updated > deployment.status_count("updatedReplicas")
+    let has_progressed = counts.updated > deployment.status_count("updatedReplicas")
         || old(counts.replicas, counts.updated)
             < old(deployment.status_count("replicas"), deployment.status_count("updatedReplicas"))
         || counts.ready > deployment.status_count("readyReplicas")
         || counts.available > deployment.status_count("availableReplicas");
-    if moved {
+    if has_progressed {
         let message = format!("ReplicaSet \"{name}\" is progressing.");
         return Some((("True", "ReplicaSetUpdated", message), true));
     }
@@ -141,7 +147,8 @@ fn progressing_condition(
     Some(((status, reason, current.message.to_string()), false))
 }
 
-/// How long the Deployment may still take until it moves again; zero if that is over.
+/// Returns the time left until the progress deadline, zero if it has passed. Returns `None` if no
+/// deadline applies.
 fn time_until_deadline(rollout: &Rollout, now: jiff::Timestamp, conditions: &[Condition]) -> Option<Duration> {
     let limit = rollout.deployment.spec.progress_deadline_seconds?;
     let current = find_condition(conditions, "Progressing")?;
@@ -149,15 +156,22 @@ fn time_until_deadline(rollout: &Rollout, now: jiff::Timestamp, conditions: &[Co
         return None;
     }
     let since = current.last_update_time.or(current.last_transition_time)?;
-    let over = since.checked_add(SignedDuration::from_secs(limit)).ok()?;
-    Some(if over <= now { Duration::ZERO } else { over.duration_since(now).unsigned_abs() })
+    let deadline = since.checked_add(SignedDuration::from_secs(limit)).ok()?;
+    Some(if deadline <= now { Duration::ZERO } else { deadline.duration_since(now).unsigned_abs() })
 }
 
-fn set_condition(conditions: &mut Vec<Condition>, kind: &str, told: ConditionText, now: jiff::Timestamp, moved: bool) {
-    let (status, reason, message) = told;
-    let before = conditions.iter().position(|condition| condition.kind == kind).map(|place| conditions.remove(place));
-    let same = |before: &Condition| before.status == status;
-    let unchanged = |before: &Condition| same(before) && before.reason == reason && !moved;
+fn set_condition(
+    conditions: &mut Vec<Condition>,
+    kind: &str,
+    text: ConditionText,
+    now: jiff::Timestamp,
+    has_progressed: bool,
+) {
+    let (status, reason, message) = text;
+    let before =
+        conditions.iter().position(|condition| condition.kind == kind).map(|position| conditions.remove(position));
+    let has_same_status = |before: &Condition| before.status == status;
+    let is_unchanged = |before: &Condition| has_same_status(before) && before.reason == reason && !has_progressed;
     let now = Some(now);
     conditions.push(Condition {
         last_heartbeat_time: None,
@@ -167,14 +181,14 @@ fn set_condition(conditions: &mut Vec<Condition>, kind: &str, told: ConditionTex
         message: message.into(),
         last_transition_time: before
             .as_ref()
-            .filter(|before| same(before))
+            .filter(|before| has_same_status(before))
             .map_or(now, |before| before.last_transition_time),
         last_update_time: before
             .as_ref()
-            .filter(|before| unchanged(before))
+            .filter(|before| is_unchanged(before))
             .map_or(now, |before| before.last_update_time),
     });
-    conditions.sort_by(|one, two| one.kind.cmp(&two.kind));
+    conditions.sort_by(|a, b| a.kind.cmp(&b.kind));
 }
 
 fn to_json(condition: &Condition) -> Value {
@@ -185,21 +199,22 @@ fn to_json(condition: &Condition) -> Value {
     })
 }
 
-/// Says that a Deployment is paused, or no longer is.
+/// Updates the `Progressing` condition when a Deployment is paused or resumed.
 pub(super) fn write_paused_condition(plane: &ControlPlane, rollout: &Rollout) -> ApiResult<()> {
     if rollout.deployment.spec.progress_deadline_seconds.is_none() {
         return Ok(());
     }
     let mut conditions = conditions(rollout);
-    let noted = find_condition(&conditions, "Progressing").is_some_and(|current| current.reason == "DeploymentPaused");
-    let told = match (rollout.deployment.spec.paused, noted) {
+    let is_recorded =
+        find_condition(&conditions, "Progressing").is_some_and(|current| current.reason == "DeploymentPaused");
+    let text = match (rollout.deployment.spec.paused, is_recorded) {
         (true, false) => ("Unknown", "DeploymentPaused", "Deployment is paused".to_string()),
         (false, true) => ("Unknown", "DeploymentResumed", "Deployment is resumed".to_string()),
         _ => return Ok(()),
     };
-    set_condition(&mut conditions, "Progressing", told, plane.now(), true);
+    set_condition(&mut conditions, "Progressing", text, plane.now(), true);
     let conditions: Vec<Value> = conditions.iter().map(to_json).collect();
-    ignore_gone(plane.controller_client.merge_patch_status(
+    ignore_not_found_or_conflict(plane.controller_client.merge_patch_status(
         ControlPlaneKind::Deployment,
         &rollout.key,
         &json!({"conditions": conditions}),

@@ -1,10 +1,11 @@
-//! Saying again what was said before, at a later time. Nearly all writes of a quiet cluster are kubelets that renew their leases and
-//! report that nothing has changed: the object is the one that they wrote last, but for the times in it. Such a write is made where the
-//! object stands, without reading, judging and encoding it anew.
+//! Repeats a kubelet's last write with new timestamps. In a quiet cluster nearly all writes are
+//! kubelets that renew Leases and report an unchanged node status. Such an object differs from the
+//! last write only in its timestamps, so they are replaced in the stored bytes, without decoding,
+//! validating and encoding the object again.
 //!
-//! What always holds: the bytes that are stored are those that the ordinary way would store. A beat is only remembered of a write of our
-//! own that is the last one of its object; it is of no use when the object has moved on; and it is only found where the times that the
-//! next write changes can be told from all others.
+//! Invariant: the stored bytes equal those that an ordinary request would store. A template is kept
+//! only for a write of the kubelet that is the object's last write. It fails once the object has
+//! another revision. It is built only if every timestamp to replace can be found without ambiguity.
 
 use bytes::Bytes;
 use jiff::Timestamp;
@@ -13,78 +14,83 @@ use crate::api::ServerState;
 use crate::api::object::{rfc3339_micros, rfc3339_seconds};
 use crate::api::storage::{ObjectKey, TableIx};
 
-/// What a kubelet says again and again.
+/// The kind of write that a kubelet repeats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum HeartbeatKind {
-    /// That it is there: its lease is renewed.
+    /// Renewing a Lease: `renewTime` changes.
     LeaseRenewal,
-    /// How its node is: the conditions of its status.
+    /// Reporting the node's status: `lastHeartbeatTime` of each condition changes.
     Conditions {
-        /// How many there are.
+        /// Number of conditions.
         count: usize,
     },
 }
 
-/// An object as we wrote it last, and where in it the times of that write stand.
+/// The last write of an object, with the positions of its timestamps.
 #[derive(Debug)]
 pub(super) struct HeartbeatTemplate {
     revision: u64,
-    /// When it was written.
+    /// Time of the write, to which the timestamps in the object are equal.
     written_at: Timestamp,
-    /// Where the times begin, counted from the end: what stands before them grows with the version's digits.
+    /// Offsets of timestamps with microseconds, counted from the end of the bytes, because
+    /// `resourceVersion` before them may grow.
     micros_offsets: Vec<usize>,
+    /// Offsets of timestamps with seconds, counted from the end too.
     seconds_offsets: Vec<usize>,
 }
 
 impl HeartbeatTemplate {
-    /// Looks for the times in an object that was just `written` at `now`, the one at which we came to own our fields among them. Nothing, if
-    /// somebody else has written the object since, or if there is any doubt.
+    /// Finds the timestamps in an object that was `written` at `now`, the time of the managed
+    /// fields entry included. Returns `None` if another client has written the object since, or if
+    /// the timestamps are ambiguous.
     pub(super) fn from_write(
         server: &ServerState,
         (table, key): (TableIx, &ObjectKey),
         written: &Bytes,
         now: Timestamp,
-        said: HeartbeatKind,
+        kind: HeartbeatKind,
     ) -> Option<Self> {
         let stored = server.storage.get(table, key).filter(|stored| stored.bytes() == written)?;
-        let mut to_the_second = timestamp_offsets(written, "time", &rfc3339_seconds(now));
-        // The entries of managed fields are in order of time. Ours must be the last already, or it would have to move there.
-        if to_the_second.len() != 1 || !is_in_last_entry(written, to_the_second[0]) {
+        let mut seconds_offsets = timestamp_offsets(written, "time", &rfc3339_seconds(now));
+        // Entries of managed fields are ordered by time. The kubelet's entry must already be the
+        // last one, because a new time would otherwise move it there.
+        if seconds_offsets.len() != 1 || !is_in_last_entry(written, seconds_offsets[0]) {
             return None;
         }
-        let exact = match said {
+        let micros_offsets = match kind {
             HeartbeatKind::LeaseRenewal => {
-                let renewed = timestamp_offsets(written, "renewTime", &rfc3339_micros(now));
-                (renewed.len() == 1).then_some(renewed)?
+                let offsets = timestamp_offsets(written, "renewTime", &rfc3339_micros(now));
+                (offsets.len() == 1).then_some(offsets)?
             }
             HeartbeatKind::Conditions { count } => {
-                let beats = timestamp_offsets(written, "lastHeartbeatTime", &rfc3339_seconds(now));
-                to_the_second.extend((beats.len() == count).then_some(beats)?);
+                let offsets = timestamp_offsets(written, "lastHeartbeatTime", &rfc3339_seconds(now));
+                seconds_offsets.extend((offsets.len() == count).then_some(offsets)?);
                 Vec::new()
             }
         };
-        Some(Self { revision: stored.revision, written_at: now, micros_offsets: exact, seconds_offsets: to_the_second })
+        Some(Self { revision: stored.revision, written_at: now, micros_offsets, seconds_offsets })
     }
 
-    /// Writes the object once more, at `now`. Says whether that was possible.
+    /// Writes the object again with the timestamps of `now`. Returns false if that is not possible.
     pub(super) fn rewrite_at(&mut self, server: &ServerState, table: TableIx, key: &ObjectKey, now: Timestamp) -> bool {
-        let same = if self.micros_offsets.is_empty() {
+        let is_same_time = if self.micros_offsets.is_empty() {
             now.as_second() == self.written_at.as_second()
         } else {
             now.as_microsecond() == self.written_at.as_microsecond()
         };
-        if same {
-            // A write that changes nothing is none: the ordinary way knows.
+        if is_same_time {
+            // The timestamps would be equal, and a write that changes nothing must not create a
+            // revision. The ordinary request handles that.
             return false;
         }
-        let to_the_second = rfc3339_seconds(now);
-        let exact = if self.micros_offsets.is_empty() { String::new() } else { rfc3339_micros(now) };
+        let seconds = rfc3339_seconds(now);
+        let micros = if self.micros_offsets.is_empty() { String::new() } else { rfc3339_micros(now) };
         let written = server.storage.update_bytes_in_place(table, key, self.revision, |text| {
-            for (places, time) in [(&self.seconds_offsets, &to_the_second), (&self.micros_offsets, &exact)] {
-                for place in places {
-                    let start = text.len().saturating_sub(*place);
-                    if let Some(old) = text.get_mut(start..start + time.len()) {
-                        old.copy_from_slice(time.as_bytes());
+            for (offsets, time) in [(&self.seconds_offsets, &seconds), (&self.micros_offsets, &micros)] {
+                for offset in offsets {
+                    let start = text.len().saturating_sub(*offset);
+                    if let Some(target) = text.get_mut(start..start + time.len()) {
+                        target.copy_from_slice(time.as_bytes());
                     }
                 }
             }
@@ -96,17 +102,18 @@ impl HeartbeatTemplate {
     }
 }
 
-/// Where the values of fields of that name and value begin, counted from the end. A quote inside a text is never bare, so what looks like a
-/// field is one.
+/// Returns the offsets, from the end, of the values of all fields with this name and value. Quotes
+/// inside a JSON string are escaped, so every match is a field.
 fn timestamp_offsets(text: &[u8], field: &str, value: &str) -> Vec<usize> {
-    let wanted = format!("\"{field}\":\"{value}\"");
-    let before = field.len() + "\"\":\"".len();
+    let pattern = format!("\"{field}\":\"{value}\"");
+    let prefix_len = field.len() + "\"\":\"".len();
     let Ok(searched) = std::str::from_utf8(text) else { return Vec::new() };
-    searched.match_indices(&wanted).map(|(at, _)| text.len() - at - before).collect()
+    searched.match_indices(&pattern).map(|(at, _)| text.len() - at - prefix_len).collect()
 }
 
-/// Whether the time that begins so far from the end is in the last entry of the managed fields, of which it is the last field.
-fn is_in_last_entry(text: &[u8], place: usize) -> bool {
-    let value = "2026-01-01T00:00:00Z".len();
-    text[text.len() - place..].get(value..).is_some_and(|behind| behind.starts_with(b"\"}]"))
+/// Returns true if the time at this offset from the end is in the last entry of the managed fields.
+/// The time is the last field of its entry.
+fn is_in_last_entry(text: &[u8], offset: usize) -> bool {
+    let value_len = "2026-01-01T00:00:00Z".len();
+    text[text.len() - offset..].get(value_len..).is_some_and(|rest| rest.starts_with(b"\"}]"))
 }

@@ -1,4 +1,5 @@
-//! A machine's own part in its Node: it reports Ready after its boot, renews its lease, and reports again now and then.
+//! The kubelet's writes to its Node: it reports `Ready` after the boot, renews the Lease, and
+//! repeats the status at an interval.
 
 use bytes::Bytes;
 use jiff::Timestamp;
@@ -18,27 +19,26 @@ use crate::cluster::events::{EventComponent, EventType};
 use crate::cluster::kind::ControlPlaneKind;
 use crate::cluster::objects::{Node, find_condition};
 
-/// The namespace of the kubelets' leases.
 const LEASE_NAMESPACE: &str = "kube-node-lease";
-/// What the kubelets claim to be.
+/// Version that the kubelets report in the Node's status.
 const KUBELET_VERSION: &str = "v1.36.0+kerf";
 
-/// Brings a simulated node to life, or forgets one that is gone.
+/// Boots the instance of a simulated node, or removes the instance if its Node was deleted.
 pub(crate) fn sync(plane: &mut ControlPlane, key: &ObjectKey) -> ApiResult<RunAgain> {
     let Some(node) = plane.cache.nodes.get(key).filter(|node| is_simulated(node)) else {
         plane.kubelets.instances.remove(key);
         return Ok(RunAgain::WhenChanged);
     };
     let now = Instant::now();
-    let life = ensure_instance(plane, key, &node, now);
-    match life {
+    let phase = ensure_instance(plane, key, &node, now);
+    match phase {
         InstancePhase::Booting { until } if until > now => Ok(RunAgain::After(until - now)),
         InstancePhase::Booting { .. } => {
             write_status(plane, key, &node)?;
             create_lease(plane, key, &node)?;
             create_csi_node(plane, &node)?;
-            if let Some(machine) = plane.kubelets.instances.get_mut(key) {
-                machine.phase = InstancePhase::Running;
+            if let Some(instance) = plane.kubelets.instances.get_mut(key) {
+                instance.phase = InstancePhase::Running;
             }
             let message = format!("Node {} status is now: NodeReady", node.metadata.name);
             plane.publish_event(
@@ -56,70 +56,71 @@ pub(crate) fn sync(plane: &mut ControlPlane, key: &ObjectKey) -> ApiResult<RunAg
     }
 }
 
-/// The machine behind a Node, made when the Node is first seen.
+/// Returns the state of the instance behind a Node. Creates the instance when the Node is new.
 fn ensure_instance(plane: &mut ControlPlane, key: &ObjectKey, node: &Node, now: Instant) -> InstancePhase {
-    if let Some(machine) = plane.kubelets.instances.get(key).filter(|machine| machine.uid == node.metadata.uid) {
-        return machine.phase;
+    if let Some(instance) = plane.kubelets.instances.get(key).filter(|instance| instance.uid == node.metadata.uid) {
+        return instance.phase;
     }
     let timing = plane.config.timing;
     let label = |key: &str| node.metadata.labels.get(key).unwrap_or_default();
-    let fate = plane.cloud.draw_instance_faults(OfferingRef {
+    let faults = plane.cloud.draw_instance_faults(OfferingRef {
         instance_type: label("node.kubernetes.io/instance-type"),
         zone: label("topology.kubernetes.io/zone"),
         capacity_type: label("karpenter.sh/capacity-type"),
     });
-    let Kubelets { instances: machines, rng: chance, never_ready: doomed, ip_allocator: addresses, .. } =
-        &mut plane.kubelets;
-    let boot = timing.node_ready.draw(chance) + fate.boot_delay;
-    let stillborn = doomed.remove(&node.metadata.name) || fate.never_joins;
-    let life = if stillborn { InstancePhase::NeverReady } else { InstancePhase::Booting { until: now + boot } };
-    if let Some(after) = fate.interrupted_after {
-        plane.queue.add_at(WorkItem::Interruption(key.clone()), now + boot + after);
+    let Kubelets { instances, rng, never_ready, ip_allocator, .. } = &mut plane.kubelets;
+    let boot_time = timing.node_ready.draw(rng) + faults.boot_delay;
+    let is_never_ready = never_ready.remove(&node.metadata.name) || faults.never_joins;
+    let phase =
+        if is_never_ready { InstancePhase::NeverReady } else { InstancePhase::Booting { until: now + boot_time } };
+    if let Some(after) = faults.interrupted_after {
+        plane.queue.add_at(WorkItem::Interruption(key.clone()), now + boot_time + after);
     }
-    let machine = SimulatedInstance {
+    let instance = SimulatedInstance {
         uid: node.metadata.uid.clone(),
-        phase: life,
-        address: addresses.next_node_ip(),
+        phase,
+        address: ip_allocator.next_node_ip(),
         last_reported_at: now,
         lease_key: ObjectKey::new(Some(LEASE_NAMESPACE), &node.metadata.name),
         last_lease_write: None,
         last_report: None,
     };
-    machines.insert(key.clone(), machine);
-    life
+    instances.insert(key.clone(), instance);
+    phase
 }
 
-/// The cloud takes a machine away.
+/// Terminates the instance of a node, as an interrupting cloud does.
 pub(crate) fn interrupt(plane: &mut ControlPlane, key: &ObjectKey) -> RunAgain {
     plane.terminate_instance(key.name());
     RunAgain::WhenChanged
 }
 
-/// What a kubelet does every few seconds.
+/// Renews the Lease, and writes the node's status if that is due. Runs at the interval
+/// `lease_renewal`.
 pub(crate) fn heartbeat(plane: &mut ControlPlane, key: &ObjectKey) -> ApiResult<RunAgain> {
-    let (Some(node), Some(machine)) = (plane.cache.nodes.get(key), plane.kubelets.instances.get(key)) else {
+    let (Some(node), Some(instance)) = (plane.cache.nodes.get(key), plane.kubelets.instances.get(key)) else {
         return Ok(RunAgain::WhenChanged);
     };
-    if machine.phase != InstancePhase::Running {
+    if instance.phase != InstancePhase::Running {
         return Ok(RunAgain::WhenChanged);
     }
-    let silent = Instant::now().duration_since(machine.last_reported_at);
+    let since_report = Instant::now().duration_since(instance.last_reported_at);
     renew_lease(plane, key, &node)?;
-    let told_otherwise = node.ready().is_none_or(|ready| ready.status != "True");
-    if told_otherwise || silent >= plane.config.timing.node_report {
+    let is_not_ready = node.ready().is_none_or(|ready| ready.status != "True");
+    if is_not_ready || since_report >= plane.config.timing.node_report {
         write_status(plane, key, &node)?;
     }
     Ok(RunAgain::After(plane.config.timing.lease_renewal))
 }
 
-/// Writes the node's status. Most reports say what the last one said.
+/// Writes the node's status. Most writes repeat the previous one with new timestamps.
 fn write_status(plane: &mut ControlPlane, key: &ObjectKey, node: &Node) -> ApiResult<()> {
     let (images, volumes) = (images(plane, &node.metadata.name), plane.volumes_in_use(&node.metadata.name));
     if !repeat_status(plane, key, &images, &volumes) {
         let now = plane.now();
         let written =
             plane.kubelet_client.patch_status(ControlPlaneKind::Node, key, &status(plane, node, &images, &volumes))?;
-        let beat = heartbeat_template(
+        let template = heartbeat_template(
             plane,
             ControlPlaneKind::Node,
             key,
@@ -127,40 +128,42 @@ fn write_status(plane: &mut ControlPlane, key: &ObjectKey, node: &Node) -> ApiRe
             now,
             HeartbeatKind::Conditions { count: HEALTHY_CONDITIONS.len() },
         );
-        if let Some(machine) = plane.kubelets.instances.get_mut(key) {
-            machine.last_report = beat.map(|beat| LastStatusReport { template: beat, images, volumes });
+        if let Some(instance) = plane.kubelets.instances.get_mut(key) {
+            instance.last_report = template.map(|template| LastStatusReport { template, images, volumes });
         }
     }
-    if let Some(machine) = plane.kubelets.instances.get_mut(key) {
-        machine.last_reported_at = Instant::now();
+    if let Some(instance) = plane.kubelets.instances.get_mut(key) {
+        instance.last_reported_at = Instant::now();
     }
     Ok(())
 }
 
-/// Repeats the last report, if the Node is as that left it. Says whether that was possible.
+/// Repeats the last status write if its inputs and the Node are unchanged. Returns false if that is
+/// not possible.
 fn repeat_status(plane: &mut ControlPlane, key: &ObjectKey, images: &[SmolStr], volumes: &[String]) -> bool {
     let (Some(table), now) = (plane.table(ControlPlaneKind::Node), plane.now()) else { return false };
-    let machine = plane.kubelets.instances.get_mut(key);
-    let Some(last) = machine.and_then(|machine| machine.last_report.as_mut()) else { return false };
+    let instance = plane.kubelets.instances.get_mut(key);
+    let Some(last) = instance.and_then(|instance| instance.last_report.as_mut()) else { return false };
     last.images == images
         && last.volumes == volumes
         && !plane.server.is_audited()
         && last.template.rewrite_at(&plane.server.inner, table, key, now)
 }
 
-/// What was just written, for the next time.
+/// Returns the template for repeating a write that was just made, or `None` if it cannot be
+/// repeated.
 fn heartbeat_template(
     plane: &ControlPlane,
     kind: ControlPlaneKind,
     key: &ObjectKey,
     written: &Bytes,
     now: Timestamp,
-    said: HeartbeatKind,
+    heartbeat_kind: HeartbeatKind,
 ) -> Option<HeartbeatTemplate> {
-    HeartbeatTemplate::from_write(&plane.server.inner, (plane.table(kind)?, key), written, now, said)
+    HeartbeatTemplate::from_write(&plane.server.inner, (plane.table(kind)?, key), written, now, heartbeat_kind)
 }
 
-/// What a healthy node says of itself: type, status, reason and message.
+/// Conditions of a healthy node: type, status, reason and message.
 const HEALTHY_CONDITIONS: [[&str; 4]; 4] = [
     ["MemoryPressure", "False", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"],
     ["DiskPressure", "False", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"],
@@ -171,7 +174,7 @@ const HEALTHY_CONDITIONS: [[&str; 4]; 4] = [
 fn status(plane: &ControlPlane, node: &Node, images: &[SmolStr], volumes: &[String]) -> Value {
     let address = plane.kubelets.address_of(&node.metadata.name).unwrap_or(std::net::Ipv4Addr::UNSPECIFIED);
     let now = rfc3339_seconds(plane.now());
-    let told = |[kind, status, reason, message]: [&str; 4]| {
+    let to_condition = |[kind, status, reason, message]: [&str; 4]| {
         let since = find_condition(&node.status.conditions, kind)
             .filter(|condition| condition.status == status)
             .and_then(|condition| condition.last_transition_time)
@@ -182,12 +185,12 @@ fn status(plane: &ControlPlane, node: &Node, images: &[SmolStr], volumes: &[Stri
         })
     };
     let label = |key: &str, otherwise: &str| node.metadata.labels.get(key).unwrap_or(otherwise).to_string();
-    // A kubelet reports at most fifty.
+    // A kubelet reports at most 50 images.
     let images: Vec<Value> =
         images.iter().take(50).map(|name| json!({"names": [name], "sizeBytes": 50_000_000})).collect();
     json!({
         "phase": "Running",
-        "conditions": HEALTHY_CONDITIONS.map(told),
+        "conditions": HEALTHY_CONDITIONS.map(to_condition),
         "addresses": [
             {"type": "InternalIP", "address": address.to_string()},
             {"type": "Hostname", "address": node.metadata.name},
@@ -204,7 +207,8 @@ fn status(plane: &ControlPlane, node: &Node, images: &[SmolStr], volumes: &[Stri
     })
 }
 
-/// The images of the pods on a node, as a runtime that has pulled them lists them.
+/// Returns the images of the pods on a node, as a container runtime that has pulled them would list
+/// them.
 fn images(plane: &ControlPlane, node: &str) -> Vec<SmolStr> {
     let pods = plane.cache.pods_on(node);
     let mut names: Vec<_> = pods
@@ -232,7 +236,7 @@ fn lease(plane: &ControlPlane, node: &Node) -> Value {
 fn create_lease(plane: &mut ControlPlane, key: &ObjectKey, node: &Node) -> ApiResult<()> {
     let now = plane.now();
     match plane.kubelet_client.create(ControlPlaneKind::Lease, LEASE_NAMESPACE, &lease(plane, node)) {
-        Err(refusal) if refusal.code() == 409 => renew_lease(plane, key, node),
+        Err(error) if error.code() == 409 => renew_lease(plane, key, node),
         outcome => {
             remember_lease(plane, key, &outcome?, now);
             Ok(())
@@ -240,19 +244,20 @@ fn create_lease(plane: &mut ControlPlane, key: &ObjectKey, node: &Node) -> ApiRe
     }
 }
 
-/// Renews a lease; nearly all writes of a quiet cluster are renewals, so one that is as the kubelet left it is renewed where it stands.
+/// Renews a Lease. If the Lease is unchanged since the kubelet's last write, its timestamps are
+/// replaced in place: nearly all writes of a quiet cluster are renewals.
 fn renew_lease(plane: &mut ControlPlane, key: &ObjectKey, node: &Node) -> ApiResult<()> {
     let (now, table) = (plane.now(), plane.table(ControlPlaneKind::Lease));
-    if let (Some(table), Some(machine)) = (table, plane.kubelets.instances.get_mut(key))
-        && let Some(last) = machine.last_lease_write.as_mut()
+    if let (Some(table), Some(instance)) = (table, plane.kubelets.instances.get_mut(key))
+        && let Some(last) = instance.last_lease_write.as_mut()
         && !plane.server.is_audited()
-        && last.rewrite_at(&plane.server.inner, table, &machine.lease_key, now)
+        && last.rewrite_at(&plane.server.inner, table, &instance.lease_key, now)
     {
         return Ok(());
     }
     let path = ControlPlaneKind::Lease.path(&ObjectKey::new(Some(LEASE_NAMESPACE), key.name()));
     let written = match plane.kubelet_client.replace(&path, &lease(plane, node)) {
-        Err(refusal) if refusal.code() == 404 => {
+        Err(error) if error.code() == 404 => {
             plane.kubelet_client.create(ControlPlaneKind::Lease, LEASE_NAMESPACE, &lease(plane, node))?
         }
         outcome => outcome?,
@@ -263,13 +268,15 @@ fn renew_lease(plane: &mut ControlPlane, key: &ObjectKey, node: &Node) -> ApiRes
 
 fn remember_lease(plane: &mut ControlPlane, key: &ObjectKey, written: &Bytes, now: Timestamp) {
     let lease = ObjectKey::new(Some(LEASE_NAMESPACE), key.name());
-    let beat = heartbeat_template(plane, ControlPlaneKind::Lease, &lease, written, now, HeartbeatKind::LeaseRenewal);
-    if let Some(machine) = plane.kubelets.instances.get_mut(key) {
-        machine.last_lease_write = beat;
+    let template =
+        heartbeat_template(plane, ControlPlaneKind::Lease, &lease, written, now, HeartbeatKind::LeaseRenewal);
+    if let Some(instance) = plane.kubelets.instances.get_mut(key) {
+        instance.last_lease_write = template;
     }
 }
 
-/// The object by which storage drivers say what they can do on the node. There are none until somebody installs one.
+/// Creates the `CSINode` object, in which storage drivers describe a node. It has no drivers until
+/// a client adds one.
 fn create_csi_node(plane: &ControlPlane, node: &Node) -> ApiResult<()> {
     let object = json!({
         "metadata": {
@@ -279,12 +286,12 @@ fn create_csi_node(plane: &ControlPlane, node: &Node) -> ApiResult<()> {
         "spec": {"drivers": []},
     });
     match plane.kubelet_client.create(ControlPlaneKind::CsiNode, "", &object) {
-        Err(refusal) if refusal.code() != 409 => Err(refusal),
+        Err(error) if error.code() != 409 => Err(error),
         Ok(_) | Err(_) => Ok(()),
     }
 }
 
-/// Has the kubelet look at every pod on its node.
+/// Enqueues every pod on the node for its kubelet.
 fn enqueue_pods(plane: &mut ControlPlane, node: &Node) {
     for pod in plane.cache.pods_on(&node.metadata.name) {
         plane.queue.add(WorkItem::RunPod(pod.metadata.key()));
@@ -292,37 +299,38 @@ fn enqueue_pods(plane: &mut ControlPlane, node: &Node) {
 }
 
 impl ControlPlane {
-    /// The kubelet of a node stops, without a word.
+    /// Stops the kubelet of a node without notice.
     pub(crate) fn kill_kubelet(&mut self, node: &str) {
-        if let Some(machine) = self.kubelets.instances.get_mut(&ObjectKey::new(None, node)) {
-            machine.phase = InstancePhase::KubeletStopped;
+        if let Some(instance) = self.kubelets.instances.get_mut(&ObjectKey::new(None, node)) {
+            instance.phase = InstancePhase::KubeletStopped;
         }
     }
 
-    /// The machine is gone, and so is its Node: the part of the control plane that talks to the cloud finds out at once.
+    /// Terminates an instance and deletes its Node at once, as a cloud controller manager does.
     pub(crate) fn terminate_instance(&mut self, node: &str) {
         self.kill_kubelet(node);
         let key = ObjectKey::new(None, node);
         let Some(node) = self.cache.nodes.get(&key) else { return };
-        // Nobody can do anything for a machine that is gone, so nobody's finalizer keeps its Node. A refusal means that it is gone.
+        // Finalizers cannot be processed for an instance that no longer exists, so they must not
+        // keep its Node. The writes fail only if the Node is already deleted.
         let _ = self
             .controller_client
             .merge_patch(&ControlPlaneKind::Node.path(&key), &json!({"metadata": {"finalizers": null}}));
         let _ = self.controller_client.delete(ControlPlaneKind::Node, &key, &node.metadata.uid);
     }
 
-    /// The kubelet of a node starts again.
+    /// Starts a stopped kubelet again.
     pub(crate) fn restart_kubelet(&mut self, node: &str) {
         let key = ObjectKey::new(None, node);
-        if let Some(machine) = self.kubelets.instances.get_mut(&key)
-            && machine.phase == InstancePhase::KubeletStopped
+        if let Some(instance) = self.kubelets.instances.get_mut(&key)
+            && instance.phase == InstancePhase::KubeletStopped
         {
-            machine.phase = InstancePhase::Booting { until: Instant::now() };
+            instance.phase = InstancePhase::Booting { until: Instant::now() };
             self.queue.add(WorkItem::Machine(key));
         }
     }
 
-    /// The machine behind a Node of this name, when that comes, will never be ready.
+    /// Keeps the instance of a Node that will be created with this name from ever becoming ready.
     pub(crate) fn mark_never_ready(&mut self, node: &str) {
         self.kubelets.never_ready.insert(node.into());
     }

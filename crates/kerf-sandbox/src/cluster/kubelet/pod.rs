@@ -1,5 +1,6 @@
-//! A pod on a simulated machine: made, up, perhaps done; told to stop, and gone. Every step follows from what the API says of the pod
-//! and from when its kubelet first saw it, so a kubelet that was away takes up where things stand.
+//! The life of a pod on a simulated instance: created, running, perhaps completed, then stopped and
+//! deleted. Each step depends only on the stored pod and on the time at which the kubelet first saw
+//! it, so a restarted kubelet continues from the stored state.
 
 use std::time::Duration;
 
@@ -18,20 +19,20 @@ use crate::cluster::kind::ControlPlaneKind;
 use crate::cluster::objects::Pod;
 use crate::cluster::timing::Delay;
 
-/// How long the stages of a pod take, if it says so itself: KWOK's annotations.
+/// KWOK's annotations by which a pod sets the durations of its stages.
 const START_DELAY_ANNOTATION: &str = "pod-ready.stage.kwok.x-k8s.io/delay";
 const COMPLETE_DELAY_ANNOTATION: &str = "pod-complete.stage.kwok.x-k8s.io/delay";
 const STOP_DELAY_ANNOTATION: &str = "pod-delete.stage.kwok.x-k8s.io/delay";
-/// With which exit code a pod's containers end; 0 unless it says so.
+/// Annotation with the exit code of a pod's containers; 0 if it is missing.
 const EXIT_CODE: &str = "sandbox.kerf.sh/exit-code";
-/// The first pause before a container that failed is started again, and the longest.
+/// First and longest delay before a failed container is restarted.
 const INITIAL_CRASH_BACKOFF: Duration = Duration::from_secs(10);
 const MAX_CRASH_BACKOFF: Duration = Duration::from_mins(5);
 
-/// The exit code of a container that was told to end.
+/// Exit code of a container that ends after SIGTERM.
 const SIGTERM_EXIT_CODE: i64 = 143;
 
-/// Takes a pod one step on.
+/// Advances a pod by one step.
 pub(crate) fn sync(plane: &mut ControlPlane, key: &ObjectKey) -> ApiResult<RunAgain> {
     let Some(pod) = plane.cache.pods.get(key) else {
         plane.kubelets.pod_runs.remove(key);
@@ -51,15 +52,15 @@ pub(crate) fn sync(plane: &mut ControlPlane, key: &ObjectKey) -> ApiResult<RunAg
     }
 }
 
-/// Takes note of a pod that its kubelet has not seen before.
+/// Records a pod that its kubelet has not seen before.
 fn ensure_pod_run(plane: &mut ControlPlane, key: &ObjectKey, pod: &Pod) {
     if plane.kubelets.pod_runs.get(key).is_some_and(|run| run.uid == pod.metadata.uid) {
         return;
     }
-    let takes = stage_delay(plane, pod, START_DELAY_ANNOTATION, plane.config.timing.pod_start);
+    let delay = stage_delay(plane, pod, START_DELAY_ANNOTATION, plane.config.timing.pod_start);
     let run = PodRun {
         uid: pod.metadata.uid.clone(),
-        starts_at: Instant::now() + takes,
+        starts_at: Instant::now() + delay,
         ends_at: None,
         stops_at: None,
         address: pod.status.pod_ip.parse().ok(),
@@ -69,24 +70,25 @@ fn ensure_pod_run(plane: &mut ControlPlane, key: &ObjectKey, pod: &Pod) {
     plane.kubelets.pod_runs.insert(key.clone(), run);
 }
 
-/// The pod's own word on how long a stage takes, or what is usual.
-fn stage_delay(plane: &mut ControlPlane, pod: &Pod, annotation: &str, usual: Delay) -> Duration {
+/// Returns the duration of a stage: the pod's annotation, or else a value drawn from
+/// `default_delay`.
+fn stage_delay(plane: &mut ControlPlane, pod: &Pod, annotation: &str, default_delay: Delay) -> Duration {
     match pod.metadata.annotations.get(annotation).and_then(|text| text.parse::<GoDuration>().ok()) {
-        Some(own) => own.to_std().unwrap_or_default(),
-        None => usual.draw(&mut plane.kubelets.rng),
+        Some(delay) => delay.to_std().unwrap_or_default(),
+        None => default_delay.draw(&mut plane.kubelets.rng),
     }
 }
 
 fn start(plane: &mut ControlPlane, key: &ObjectKey, pod: &Pod) -> ApiResult<RunAgain> {
     let now = Instant::now();
-    let Some(starts) = plane.kubelets.pod_runs.get(key).map(|run| run.starts_at) else {
+    let Some(starts_at) = plane.kubelets.pod_runs.get(key).map(|run| run.starts_at) else {
         return Ok(RunAgain::WhenChanged);
     };
-    if starts > now {
+    if starts_at > now {
         if pod.status.start_time.is_none() {
             write_status(plane, key, pod, ContainerStage::Creating)?;
         }
-        return Ok(RunAgain::After(starts - now));
+        return Ok(RunAgain::After(starts_at - now));
     }
     if !plane.are_volumes_attached(pod) {
         if pod.status.start_time.is_none() {
@@ -99,22 +101,23 @@ fn start(plane: &mut ControlPlane, key: &ObjectKey, pod: &Pod) -> ApiResult<RunA
     } else {
         Some(plane.kubelets.ip_allocator.next_pod_ip())
     };
-    let ends = if runs_to_completion(pod) {
+    let ends_at = if runs_to_completion(pod) {
         Some(now + stage_delay(plane, pod, COMPLETE_DELAY_ANNOTATION, plane.config.timing.job_run))
     } else {
         None
     };
     if let Some(run) = plane.kubelets.pod_runs.get_mut(key) {
         run.address = run.address.or(address);
-        run.ends_at = ends;
+        run.ends_at = ends_at;
         run.running_since = Some(rfc3339_seconds(plane.clock.now()));
     }
     write_status(plane, key, pod, ContainerStage::Running)?;
     publish_started_events(plane, pod);
-    Ok(ends.map_or(RunAgain::WhenChanged, |ends| RunAgain::After(ends - now)))
+    Ok(ends_at.map_or(RunAgain::WhenChanged, |ends_at| RunAgain::After(ends_at - now)))
 }
 
-/// A pod that is up: it may be done, or its readiness gates may have opened.
+/// Handles a running pod: it may reach its deadline, complete, or become ready through its
+/// readiness gates.
 fn run(plane: &mut ControlPlane, key: &ObjectKey, pod: &Pod) -> ApiResult<RunAgain> {
     let now = Instant::now();
     let deadline = pod
@@ -129,15 +132,16 @@ fn run(plane: &mut ControlPlane, key: &ObjectKey, pod: &Pod) -> ApiResult<RunAga
     if let Some(at) = deadline {
         plane.queue.add_at(WorkItem::RunPod(key.clone()), at);
     }
-    let Some(ends) = plane.kubelets.pod_runs.get(key).and_then(|run| run.ends_at) else {
+    let Some(ends_at) = plane.kubelets.pod_runs.get(key).and_then(|run| run.ends_at) else {
         if !pod.is_ready() {
-            // A gate may have opened, or somebody believed the node dead.
+            // A readiness gate may have changed, or the node controller marked the pod unready
+            // while the node was unreachable.
             write_status(plane, key, pod, ContainerStage::Running)?;
         }
         return Ok(RunAgain::WhenChanged);
     };
-    if ends > now {
-        return Ok(RunAgain::After(ends - now));
+    if ends_at > now {
+        return Ok(RunAgain::After(ends_at - now));
     }
     let exit_code = pod.metadata.annotations.get(EXIT_CODE).and_then(|code| code.parse().ok()).unwrap_or(0);
     if exit_code != 0 && pod.spec.restart_policy != "Never" {
@@ -147,13 +151,13 @@ fn run(plane: &mut ControlPlane, key: &ObjectKey, pod: &Pod) -> ApiResult<RunAga
     Ok(RunAgain::WhenChanged)
 }
 
-/// Containers that failed are started again, after a pause that grows.
+/// Restarts failed containers after a delay that grows with each restart.
 fn restart(plane: &mut ControlPlane, key: &ObjectKey, pod: &Pod) -> ApiResult<RunAgain> {
-    let takes = stage_delay(plane, pod, COMPLETE_DELAY_ANNOTATION, plane.config.timing.job_run);
+    let delay = stage_delay(plane, pod, COMPLETE_DELAY_ANNOTATION, plane.config.timing.job_run);
     let Some(run) = plane.kubelets.pod_runs.get_mut(key) else { return Ok(RunAgain::WhenChanged) };
-    let pause = INITIAL_CRASH_BACKOFF.saturating_mul(1 << run.restarts.min(8)).min(MAX_CRASH_BACKOFF);
+    let backoff = INITIAL_CRASH_BACKOFF.saturating_mul(1 << run.restarts.min(8)).min(MAX_CRASH_BACKOFF);
     run.restarts += 1;
-    run.ends_at = Some(Instant::now() + pause + takes);
+    run.ends_at = Some(Instant::now() + backoff + delay);
     run.running_since = Some(rfc3339_seconds(plane.clock.now()));
     write_status(plane, key, pod, ContainerStage::Running)?;
     let message = "Back-off restarting failed container".to_string();
@@ -164,27 +168,29 @@ fn restart(plane: &mut ControlPlane, key: &ObjectKey, pod: &Pod) -> ApiResult<Ru
         "BackOff",
         message,
     );
-    Ok(RunAgain::After(pause + takes))
+    Ok(RunAgain::After(backoff + delay))
 }
 
-/// Whether the containers of a pod end by themselves: those of Jobs do, and those that say after how long.
+/// Returns true if the pod's containers end without being stopped: pods of Jobs, and pods with the
+/// annotation for a completion delay.
 fn runs_to_completion(pod: &Pod) -> bool {
     pod.metadata.annotations.get(COMPLETE_DELAY_ANNOTATION).is_some()
         || pod.metadata.controller().is_some_and(|owner| owner.kind == "Job")
 }
 
-/// Ends a pod that is being deleted: its containers take what they take, at most the grace period.
+/// Stops a pod that is being deleted. Its containers take the stop delay, but at most the grace
+/// period.
 fn stop(plane: &mut ControlPlane, key: &ObjectKey, pod: &Pod) -> ApiResult<RunAgain> {
     let now = Instant::now();
-    let first = plane.kubelets.pod_runs.get(key).is_none_or(|run| run.stops_at.is_none());
-    if first {
-        let takes = if pod.is_terminal() {
+    let is_first = plane.kubelets.pod_runs.get(key).is_none_or(|run| run.stops_at.is_none());
+    if is_first {
+        let delay = if pod.is_terminal() {
             Duration::ZERO
         } else {
             stage_delay(plane, pod, STOP_DELAY_ANNOTATION, plane.config.timing.pod_stop)
         };
         if let Some(run) = plane.kubelets.pod_runs.get_mut(key) {
-            run.stops_at = Some(now + takes);
+            run.stops_at = Some(now + delay);
         }
         if !pod.is_terminal() {
             let names: Vec<&str> = pod.spec.containers.iter().map(|container| container.name.as_str()).collect();
@@ -198,27 +204,27 @@ fn stop(plane: &mut ControlPlane, key: &ObjectKey, pod: &Pod) -> ApiResult<RunAg
             );
         }
     }
-    let stops = plane.kubelets.pod_runs.get(key).and_then(|run| run.stops_at).unwrap_or(now);
-    // The timestamp of the deletion is when the grace period is over.
-    let killed = pod.metadata.deletion_timestamp.and_then(|at| plane.clock.instant_of(at)).unwrap_or(now);
-    let gone = stops.min(killed);
-    if gone > now {
-        return Ok(RunAgain::After(gone - now));
+    let stops_at = plane.kubelets.pod_runs.get(key).and_then(|run| run.stops_at).unwrap_or(now);
+    // The deletion timestamp is the end of the grace period.
+    let grace_end = pod.metadata.deletion_timestamp.and_then(|at| plane.clock.instant_of(at)).unwrap_or(now);
+    let terminated_at = stops_at.min(grace_end);
+    if terminated_at > now {
+        return Ok(RunAgain::After(terminated_at - now));
     }
     if !pod.metadata.finalizers.is_empty() && !pod.is_terminal() {
-        // Others hold the object back: what they see is a pod that has ended.
+        // Finalizers keep the object, so its status has to show that the pod has ended.
         write_status(plane, key, pod, ContainerStage::Ended { exit_code: SIGTERM_EXIT_CODE })?;
     }
     plane.kubelet_client.force_delete_pod(key, &pod.metadata.uid)?;
     Ok(RunAgain::WhenChanged)
 }
 
-fn write_status(plane: &mut ControlPlane, key: &ObjectKey, pod: &Pod, step: ContainerStage) -> ApiResult<()> {
+fn write_status(plane: &mut ControlPlane, key: &ObjectKey, pod: &Pod, stage: ContainerStage) -> ApiResult<()> {
     let now = rfc3339_seconds(plane.now());
     let started = pod.status.start_time.map_or_else(|| now.clone(), rfc3339_seconds);
     let host = plane.kubelets.address_of(&pod.spec.node_name).unwrap_or(std::net::Ipv4Addr::UNSPECIFIED);
     let run = plane.kubelets.pod_runs.get(key);
-    let facts = PodStatusInputs {
+    let inputs = PodStatusInputs {
         now: &now,
         started: &started,
         host,
@@ -226,7 +232,7 @@ fn write_status(plane: &mut ControlPlane, key: &ObjectKey, pod: &Pod, step: Cont
         running_since: run.and_then(|run| run.running_since.as_deref()).unwrap_or(&now),
         restarts: run.map_or(0, |run| run.restarts),
     };
-    plane.kubelet_client.patch_status(ControlPlaneKind::Pod, key, &pod_status(pod, step, &facts)).map(drop)
+    plane.kubelet_client.patch_status(ControlPlaneKind::Pod, key, &pod_status(pod, stage, &inputs)).map(drop)
 }
 
 fn publish_started_events(plane: &mut ControlPlane, pod: &Pod) {

@@ -1,4 +1,4 @@
-//! What a kubelet writes about a pod at each step of its life.
+//! Builds the status that a kubelet writes for a pod at each stage.
 
 use std::net::Ipv4Addr;
 
@@ -6,78 +6,81 @@ use serde_json::{Value, json};
 
 use crate::cluster::objects::{Container, Pod, find_condition};
 
-/// Where the containers of a pod are.
+/// Stage of a pod's containers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ContainerStage {
-    /// Being made.
+    /// The containers are being created; the pod is `Pending`.
     Creating,
-    /// Up.
+    /// All containers are running.
     Running,
-    /// Over, with this exit code.
+    /// All containers have terminated with this exit code.
     Ended { exit_code: i64 },
 }
 
-/// What a report says besides the step.
+/// Values of a pod's status that do not depend on the stage.
 pub(super) struct PodStatusInputs<'a> {
     pub(super) now: &'a str,
-    /// Since when the pod is on its node.
+    /// Time at which the kubelet accepted the pod (`status.startTime`).
     pub(super) started: &'a str,
-    /// Since when its containers are up.
+    /// Start time of the containers.
     pub(super) running_since: &'a str,
     pub(super) host: Ipv4Addr,
     pub(super) address: Option<Ipv4Addr>,
     pub(super) restarts: u32,
 }
 
-/// The status of `pod` at `step`.
-pub(super) fn pod_status(pod: &Pod, step: ContainerStage, facts: &PodStatusInputs<'_>) -> Value {
+/// Returns the status of `pod` at a stage.
+pub(super) fn pod_status(pod: &Pod, stage: ContainerStage, inputs: &PodStatusInputs<'_>) -> Value {
     let gates_open = pod.spec.readiness_gates.iter().all(|gate| {
         find_condition(&pod.status.conditions, &gate.condition_type).is_some_and(|condition| condition.status == "True")
     });
-    let (phase, up, reason) = match step {
+    let (phase, is_running, reason) = match stage {
         ContainerStage::Creating => ("Pending", false, "ContainersNotReady"),
         ContainerStage::Running => ("Running", true, ""),
         ContainerStage::Ended { exit_code: 0 } => ("Succeeded", false, "PodCompleted"),
         ContainerStage::Ended { .. } => ("Failed", false, "PodFailed"),
     };
-    let initialized_reason = if matches!(step, ContainerStage::Ended { exit_code: 0 }) { "PodCompleted" } else { "" };
-    let initialized = step != ContainerStage::Creating || pod.spec.init_containers.is_empty();
+    let initialized_reason = if matches!(stage, ContainerStage::Ended { exit_code: 0 }) { "PodCompleted" } else { "" };
+    let initialized = stage != ContainerStage::Creating || pod.spec.init_containers.is_empty();
     let names: Vec<&str> = pod.spec.containers.iter().map(|container| container.name.as_str()).collect();
     let unready = format!("containers with unready status: [{}]", names.join(" "));
     let message = if reason == "ContainersNotReady" { unready.as_str() } else { "" };
-    let (ready_reason, ready_message) = if up && !gates_open {
+    let (ready_reason, ready_message) = if is_running && !gates_open {
         ("ReadinessGatesNotReady", "corresponding condition of pod readiness gate does not exist or is not true.")
     } else {
         (reason, message)
     };
     let conditions = [
-        ("PodReadyToStartContainers", step == ContainerStage::Running, "", ""),
+        ("PodReadyToStartContainers", stage == ContainerStage::Running, "", ""),
         ("Initialized", initialized, initialized_reason, ""),
-        ("ContainersReady", up, reason, message),
-        ("Ready", up && gates_open, ready_reason, ready_message),
+        ("ContainersReady", is_running, reason, message),
+        ("Ready", is_running && gates_open, ready_reason, ready_message),
     ];
-    let conditions =
-        conditions.map(|(kind, holds, reason, message)| pod_condition(pod, kind, holds, reason, message, facts.now));
+    let conditions = conditions
+        .map(|(kind, is_true, reason, message)| pod_condition(pod, kind, is_true, reason, message, inputs.now));
     let mut status = json!({
         "phase": phase,
         "conditions": conditions,
-        "hostIP": facts.host.to_string(),
-        "hostIPs": [{"ip": facts.host.to_string()}],
-        "startTime": facts.started,
-        "containerStatuses": pod.spec.containers.iter().map(|container| container_status(container, step, facts)).collect::<Vec<_>>(),
+        "hostIP": inputs.host.to_string(),
+        "hostIPs": [{"ip": inputs.host.to_string()}],
+        "startTime": inputs.started,
+        "containerStatuses": pod.spec.containers.iter().map(|container| container_status(container, stage, inputs)).collect::<Vec<_>>(),
     });
-    if let Some(address) = facts.address {
+    if let Some(address) = inputs.address {
         status["podIP"] = address.to_string().into();
         status["podIPs"] = json!([{"ip": address.to_string()}]);
     }
     if !pod.spec.init_containers.is_empty() {
         let statuses = pod.spec.init_containers.iter().map(|container| {
-            let stays = container.restart_policy == "Always";
-            let step =
-                if step == ContainerStage::Running && !stays { ContainerStage::Ended { exit_code: 0 } } else { step };
-            let mut status = container_status(container, step, facts);
+            let is_sidecar = container.restart_policy == "Always";
+            let stage = if stage == ContainerStage::Running && !is_sidecar {
+                ContainerStage::Ended { exit_code: 0 }
+            } else {
+                stage
+            };
+            let mut status = container_status(container, stage, inputs);
             status["ready"] =
-                (matches!(step, ContainerStage::Ended { exit_code: 0 }) || step == ContainerStage::Running).into();
+                (matches!(stage, ContainerStage::Ended { exit_code: 0 }) || stage == ContainerStage::Running).into();
             status
         });
         status["initContainerStatuses"] = statuses.collect();
@@ -85,9 +88,9 @@ pub(super) fn pod_status(pod: &Pod, step: ContainerStage, facts: &PodStatusInput
     status
 }
 
-/// A condition; the time of the last transition stays if the status does.
-fn pod_condition(pod: &Pod, kind: &str, holds: bool, reason: &str, message: &str, now: &str) -> Value {
-    let status = if holds { "True" } else { "False" };
+/// Returns a condition. Its transition time stays if its status is unchanged.
+fn pod_condition(pod: &Pod, kind: &str, is_true: bool, reason: &str, message: &str, now: &str) -> Value {
+    let status = if is_true { "True" } else { "False" };
     let since = find_condition(&pod.status.conditions, kind)
         .filter(|condition| condition.status == status)
         .and_then(|condition| condition.last_transition_time)
@@ -96,28 +99,28 @@ fn pod_condition(pod: &Pod, kind: &str, holds: bool, reason: &str, message: &str
     if kind != "PodReadyToStartContainers" || !reason.is_empty() {
         condition["observedGeneration"] = pod.metadata.generation.into();
     }
-    // Patches merge conditions, so what no longer applies has to be taken away in so many words.
+    // A patch merges conditions, so a field that no longer applies has to be set to null.
     condition["reason"] = if reason.is_empty() { Value::Null } else { reason.into() };
     condition["message"] = if message.is_empty() { Value::Null } else { message.into() };
     condition
 }
 
-fn container_status(container: &Container, step: ContainerStage, facts: &PodStatusInputs<'_>) -> Value {
+fn container_status(container: &Container, stage: ContainerStage, inputs: &PodStatusInputs<'_>) -> Value {
     let id = format!("kerf://{}", container.name);
-    let (state, up) = match step {
+    let (state, is_running) = match stage {
         ContainerStage::Creating => (json!({"waiting": {"reason": "ContainerCreating"}}), false),
-        ContainerStage::Running => (json!({"running": {"startedAt": facts.running_since}}), true),
+        ContainerStage::Running => (json!({"running": {"startedAt": inputs.running_since}}), true),
         ContainerStage::Ended { exit_code } => {
             let reason = if exit_code == 0 { "Completed" } else { "Error" };
             let ended = json!({
-                "exitCode": exit_code, "reason": reason, "containerID": id, "startedAt": facts.running_since, "finishedAt": facts.now,
+                "exitCode": exit_code, "reason": reason, "containerID": id, "startedAt": inputs.running_since, "finishedAt": inputs.now,
             });
             (json!({"terminated": ended}), false)
         }
     };
     json!({
-        "name": container.name, "image": container.image, "imageID": if step == ContainerStage::Creating { "" } else { container.image.as_str() },
-        "containerID": if step == ContainerStage::Creating { "" } else { id.as_str() },
-        "ready": up, "started": up, "restartCount": facts.restarts, "state": state, "lastState": {},
+        "name": container.name, "image": container.image, "imageID": if stage == ContainerStage::Creating { "" } else { container.image.as_str() },
+        "containerID": if stage == ContainerStage::Creating { "" } else { id.as_str() },
+        "ready": is_running, "started": is_running, "restartCount": inputs.restarts, "state": state, "lastState": {},
     })
 }

@@ -1,4 +1,4 @@
-//! Jobs and what makes them.
+//! Jobs and CronJobs, reduced to the fields that their controllers read.
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -6,7 +6,6 @@ use smol_str::SmolStr;
 
 use super::Meta;
 
-/// A Job.
 #[derive(Clone, Debug, Default, serde::Deserialize)]
 #[serde(default)]
 pub(crate) struct Job {
@@ -41,17 +40,17 @@ pub(crate) struct JobStatus {
 }
 
 impl Job {
-    /// How it ended, if it has: `Complete` or `Failed`, and when.
+    /// Returns `Complete` or `Failed` and the time of that transition, or `None` if the Job has not
+    /// finished.
     pub(crate) fn finish_condition(&self) -> Option<(&str, Option<Timestamp>)> {
-        let over = |condition: &&super::Condition| {
+        let is_finished = |condition: &&super::Condition| {
             condition.status == "True" && matches!(condition.kind.as_str(), "Complete" | "Failed")
         };
-        let condition = self.status.conditions.iter().find(over)?;
+        let condition = self.status.conditions.iter().find(is_finished)?;
         Some((condition.kind.as_str(), condition.last_transition_time))
     }
 }
 
-/// A CronJob.
 #[derive(Clone, Debug, Default, serde::Deserialize)]
 #[serde(default)]
 pub(crate) struct CronJob {

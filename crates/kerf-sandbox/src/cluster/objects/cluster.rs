@@ -1,4 +1,5 @@
-//! Namespaces, disruption budgets, revisions, and what volumes need.
+//! Namespaces, PodDisruptionBudgets, ControllerRevisions and the kinds that volumes need, reduced
+//! to the fields that the control plane reads.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +10,6 @@ use smol_str::SmolStr;
 use super::Meta;
 use crate::api::selector::LabelSelector;
 
-/// A Namespace.
 #[derive(Clone, Debug, Default, serde::Deserialize)]
 #[serde(default)]
 pub(crate) struct Namespace {
@@ -23,7 +23,6 @@ pub(crate) struct NamespaceSpec {
     pub(crate) finalizers: Vec<SmolStr>,
 }
 
-/// A PodDisruptionBudget.
 #[derive(Clone, Debug, Default, serde::Deserialize)]
 #[serde(default)]
 pub(crate) struct PodDisruptionBudget {
@@ -45,14 +44,14 @@ impl PodDisruptionBudget {
         LabelSelector::from_object(self.spec.selector.as_ref())
     }
 
-    /// The pods that were evicted and are not known to be gone, and when that was.
+    /// Returns the pods that were evicted and may still exist, with the time of each eviction.
     pub(crate) fn disrupted_pods(&self) -> BTreeMap<SmolStr, Timestamp> {
         let pods = self.status.get("disruptedPods").cloned().unwrap_or_default();
         serde_json::from_value(pods).unwrap_or_default()
     }
 }
 
-/// A ControllerRevision: one template that a StatefulSet or DaemonSet had.
+/// A ControllerRevision: one pod template of a StatefulSet or DaemonSet.
 #[derive(Clone, Debug, Default, serde::Deserialize)]
 #[serde(default)]
 #[allow(clippy::struct_field_names, reason = "the wire calls it so")]
@@ -83,7 +82,6 @@ pub(crate) struct VolumeClaimStatus {
     pub(crate) phase: SmolStr,
 }
 
-/// A PersistentVolume.
 #[derive(Clone, Debug, Default, serde::Deserialize)]
 #[serde(default)]
 pub(crate) struct PersistentVolume {

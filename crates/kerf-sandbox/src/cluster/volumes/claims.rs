@@ -1,4 +1,4 @@
-//! Claims and volumes on their way to each other.
+//! Binding of claims and volumes, and the phases of both.
 
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ use super::events::{CONTROLLER_NAME, EventText};
 use super::matching::{best_match, is_bound, is_reserved_for};
 use super::{CLAIM_SELECTED_NODE, Dirty, VolumeController};
 
-/// A class that makes no volumes: people do.
+/// Provisioner of a class whose volumes are created by an administrator.
 const NO_PROVISIONER: &str = "kubernetes.io/no-provisioner";
 
 impl VolumeController {
@@ -20,20 +20,20 @@ impl VolumeController {
         if !self.protect_claim(key, &claim) {
             return;
         }
-        let named = claim.spec.as_ref().and_then(|spec| spec.volume_name.clone()).filter(|name| !name.is_empty());
-        match named {
+        let volume_name = claim.spec.as_ref().and_then(|spec| spec.volume_name.clone()).filter(|name| !name.is_empty());
+        match volume_name {
             Some(volume) => self.sync_claim_with_volume_name(key, &claim, &volume),
             None => self.sync_unbound_claim(key, &claim),
         }
     }
 
-    /// A claim that names its volume.
+    /// Reconciles a claim that names its volume.
     fn sync_claim_with_volume_name(&mut self, key: &SmolStr, claim: &PersistentVolumeClaim, name: &str) {
         let phase = claim.status.as_ref().and_then(|status| status.phase.as_deref()).unwrap_or_default();
         match self.volumes.get(name).cloned() {
             Some(volume) => {
-                let theirs = volume.spec.as_ref().and_then(|spec| spec.claim_ref.as_ref());
-                if theirs.is_none() || is_reserved_for(&volume, claim) {
+                let claim_ref = volume.spec.as_ref().and_then(|spec| spec.claim_ref.as_ref());
+                if claim_ref.is_none() || is_reserved_for(&volume, claim) {
                     if phase != "Bound" || !is_bound(claim) || !has_complete_claim_ref(&volume, claim) {
                         self.bind(key, claim, &volume);
                     }
@@ -56,22 +56,26 @@ impl VolumeController {
         self.merge_patch(&format!("{}/status", claim_path(key)), &json!({"status": {"phase": "Lost"}}));
     }
 
-    /// A claim that takes what there is.
+    /// Reconciles a claim that names no volume: binds it to the best match, waits, or starts
+    /// provisioning.
     fn sync_unbound_claim(&mut self, key: &SmolStr, claim: &PersistentVolumeClaim) {
         let class_name = claim.spec.as_ref().and_then(|spec| spec.storage_class_name.clone()).unwrap_or_default();
         let class = self.classes.get(class_name.as_str()).cloned();
-        let waits = class.as_ref().and_then(|c| c.volume_binding_mode.as_deref()) == Some("WaitForFirstConsumer");
-        let chosen = claim.metadata.annotations.as_ref().is_some_and(|a| a.contains_key(CLAIM_SELECTED_NODE));
-        let mut candidates = self.volumes.values().filter(|volume| !waits || is_reserved_for(volume, claim));
+        let waits_for_consumer =
+            class.as_ref().and_then(|c| c.volume_binding_mode.as_deref()) == Some("WaitForFirstConsumer");
+        let has_selected_node =
+            claim.metadata.annotations.as_ref().is_some_and(|a| a.contains_key(CLAIM_SELECTED_NODE));
+        let mut candidates =
+            self.volumes.values().filter(|volume| !waits_for_consumer || is_reserved_for(volume, claim));
         if let Some(volume) = best_match(claim, &mut candidates, None, |_| false).cloned() {
             self.bind(key, claim, &volume);
             return;
         }
-        if waits && !chosen {
+        if waits_for_consumer && !has_selected_node {
             let message = "waiting for first consumer to be created before binding".to_owned();
-            let saying =
+            let event =
                 EventText { component: CONTROLLER_NAME, event_type: "Normal", reason: "WaitForFirstConsumer", message };
-            self.event_recorder.publish_event(claim, saying);
+            self.event_recorder.publish_event(claim, event);
             return;
         }
         match class {
@@ -88,18 +92,19 @@ impl VolumeController {
             }
             None => {
                 let message = format!("storageclass.storage.k8s.io {class_name:?} not found");
-                let saying = EventText {
+                let event = EventText {
                     component: CONTROLLER_NAME,
                     event_type: "Warning",
                     reason: "ProvisioningFailed",
                     message,
                 };
-                self.event_recorder.publish_event(claim, saying);
+                self.event_recorder.publish_event(claim, event);
             }
         }
     }
 
-    /// Makes a claim and a volume each other's: the volume first, so that no two claims can have it.
+    /// Binds a claim and a volume to each other. The volume is written first, so that two claims
+    /// cannot get it.
     fn bind(&mut self, key: &str, claim: &PersistentVolumeClaim, volume: &PersistentVolume) {
         let volume_name = volume.metadata.name.clone().unwrap_or_default();
         let volume_path = format!("/api/v1/persistentvolumes/{volume_name}");
@@ -119,8 +124,9 @@ impl VolumeController {
         self.merge_patch(&format!("{volume_path}/status"), &json!({"status": {"phase": "Bound"}}));
         if !is_bound(claim) {
             let mut annotations = json!({"pv.kubernetes.io/bind-completed": "yes"});
-            let ours = claim.spec.as_ref().and_then(|spec| spec.volume_name.as_deref()).is_none_or(str::is_empty);
-            if ours {
+            let is_bound_by_controller =
+                claim.spec.as_ref().and_then(|spec| spec.volume_name.as_deref()).is_none_or(str::is_empty);
+            if is_bound_by_controller {
                 annotations["pv.kubernetes.io/bound-by-controller"] = "yes".into();
             }
             let patch = json!({"metadata": {"annotations": annotations}, "spec": {"volumeName": volume_name}});
@@ -139,12 +145,12 @@ impl VolumeController {
 
     pub(super) fn sync_volume(&mut self, name: &SmolStr) {
         let Some(volume) = self.volumes.get(name).cloned() else {
-            // Whoever had it has lost it.
-            let had = |claim: &PersistentVolumeClaim| {
+            // The claims that name this volume have lost it.
+            let names_volume = |claim: &PersistentVolumeClaim| {
                 claim.spec.as_ref().and_then(|spec| spec.volume_name.as_deref()) == Some(name.as_str())
             };
-            let orphans = self.claims.iter().filter(|(_, claim)| had(claim)).map(|(key, _)| key.clone());
-            self.dirty.extend(orphans.map(Dirty::Claim));
+            let claims = self.claims.iter().filter(|(_, claim)| names_volume(claim)).map(|(key, _)| key.clone());
+            self.dirty.extend(claims.map(Dirty::Claim));
             return;
         };
         if !self.protect_volume(name, &volume) {
@@ -153,7 +159,7 @@ impl VolumeController {
         let reference = volume.spec.as_ref().and_then(|spec| spec.claim_ref.as_ref());
         let Some(reference) = reference else {
             self.set_phase(name, &volume, "Available");
-            // It may be what a claim has waited for.
+            // A claim may wait for this volume.
             let waiting = self.claims.iter().filter(|(_, claim)| !is_bound(claim)).map(|(key, _)| key.clone());
             self.dirty.extend(waiting.map(Dirty::Claim));
             return;
@@ -170,13 +176,14 @@ impl VolumeController {
         }
     }
 
-    /// The claim is gone: the volume goes too, or stays with what is on it.
+    /// Releases a volume whose claim was deleted. Its reclaim policy decides whether the volume is
+    /// deleted too.
     fn release_volume(&mut self, name: &SmolStr, volume: &PersistentVolume) {
         self.set_phase(name, volume, "Released");
         let policy = volume.spec.as_ref().and_then(|spec| spec.persistent_volume_reclaim_policy.as_deref());
         if policy == Some("Delete") && volume.metadata.deletion_timestamp.is_none() {
             let options = json!({"apiVersion": "v1", "kind": "DeleteOptions"});
-            // Somebody else may have deleted it, which is as well.
+            // The delete fails only if another client has deleted the volume.
             let _ = self.client.delete(&format!("/api/v1/persistentvolumes/{name}"), &options);
         }
     }
@@ -187,17 +194,18 @@ impl VolumeController {
         }
     }
 
-    /// Writes, and says whether it was carried out. What was not is seen with the next change, since somebody else made it.
+    /// Writes a merge patch, and returns true if it succeeded. A failed write is not retried: it
+    /// lost against another write, whose change is processed next.
     pub(super) fn merge_patch(&self, path: &str, patch: &Value) -> bool {
-        let answer = self.client.merge_patch(path, patch);
-        if let Err(refused) = answer {
-            tracing::debug!(path, %refused, "a volume or a claim was not written");
+        let result = self.client.merge_patch(path, patch);
+        if let Err(error) = result {
+            tracing::debug!(path, refused = %error, "a volume or a claim was not written");
         }
-        answer.is_ok()
+        result.is_ok()
     }
 }
 
-/// Whether the volume says all there is to say of this claim.
+/// Returns true if the volume's `claimRef` names this claim including its uid.
 fn has_complete_claim_ref(volume: &PersistentVolume, claim: &PersistentVolumeClaim) -> bool {
     let reference = volume.spec.as_ref().and_then(|spec| spec.claim_ref.as_ref());
     reference.is_some_and(|reference| reference.uid.is_some() && reference.uid == claim.metadata.uid)

@@ -1,4 +1,4 @@
-//! What is told about claims: Events, each sentence about a claim once.
+//! Events about claims. Each event is published once per claim.
 
 use std::collections::BTreeSet;
 
@@ -7,20 +7,21 @@ use serde_json::json;
 
 use crate::cluster::in_process_client::InProcessClient;
 
-/// How many sentences are remembered; then all are forgotten, which costs a repetition.
+/// Number of events that are remembered. At this number all are forgotten; the next repetition is
+/// then published again.
 const MAX_REMEMBERED_EVENTS: usize = 4096;
 
-/// The controller's name in events.
+/// Component name of the volume controller in events.
 pub(super) const CONTROLLER_NAME: &str = "persistentvolume-controller";
 
-/// Tells what happens to claims.
+/// Publishes events about claims.
 pub(super) struct EventRecorder {
     client: InProcessClient,
     published: BTreeSet<(String, &'static str, String)>,
     serial: i128,
 }
 
-/// What is told.
+/// Content of one event.
 pub(super) struct EventText<'a> {
     pub(super) component: &'a str,
     pub(super) event_type: &'static str,
@@ -29,12 +30,12 @@ pub(super) struct EventText<'a> {
 }
 
 impl EventRecorder {
-    pub(super) fn new(local: InProcessClient) -> Self {
-        Self { client: local, published: BTreeSet::new(), serial: 0 }
+    pub(super) fn new(client: InProcessClient) -> Self {
+        Self { client, published: BTreeSet::new(), serial: 0 }
     }
 
-    /// Tells something about a claim, unless it was told before.
-    pub(super) fn publish_event(&mut self, claim: &PersistentVolumeClaim, saying: EventText<'_>) {
+    /// Publishes an event about a claim, unless an equal one was published before.
+    pub(super) fn publish_event(&mut self, claim: &PersistentVolumeClaim, text: EventText<'_>) {
         let meta = &claim.metadata;
         let (namespace, name) =
             (meta.namespace.as_deref().unwrap_or_default(), meta.name.as_deref().unwrap_or_default());
@@ -42,7 +43,7 @@ impl EventRecorder {
         if self.published.len() >= MAX_REMEMBERED_EVENTS {
             self.published.clear();
         }
-        if !self.published.insert((uid.clone(), saying.reason, saying.message.clone())) {
+        if !self.published.insert((uid.clone(), text.reason, text.message.clone())) {
             return;
         }
         let now = self.client.clock().now();
@@ -55,10 +56,10 @@ impl EventRecorder {
                 "apiVersion": "v1", "kind": "PersistentVolumeClaim", "namespace": namespace, "name": name, "uid": uid,
                 "resourceVersion": meta.resource_version,
             },
-            "reason": saying.reason, "message": saying.message, "type": saying.event_type, "count": 1,
-            "source": {"component": saying.component}, "firstTimestamp": at, "lastTimestamp": at,
+            "reason": text.reason, "message": text.message, "type": text.event_type, "count": 1,
+            "source": {"component": text.component}, "firstTimestamp": at, "lastTimestamp": at,
         });
-        // That nobody could be told is no reason to fail.
+        // A failed write is ignored.
         let _ = self.client.create(&format!("/api/v1/namespaces/{namespace}/events"), &event);
     }
 }

@@ -1,4 +1,5 @@
-//! The simulated provisioner: it makes a volume for every class that names a provisioner, after a while, where the chosen node is.
+//! The simulated provisioner: creates a volume for every class that names a provisioner, after a
+//! delay, in the topology of the selected node.
 
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use k8s_openapi::api::storage::v1::StorageClass;
@@ -14,36 +15,38 @@ use super::{CLAIM_SELECTED_NODE, VolumeController};
 const ZONE: &str = "topology.kubernetes.io/zone";
 
 impl VolumeController {
-    /// Orders a volume for a claim, unless one is in the making.
+    /// Starts to provision a volume for a claim, unless that is already in progress.
     pub(super) fn start_provisioning(&mut self, key: &SmolStr, claim: &PersistentVolumeClaim, class: &StorageClass) {
         if self.provisioning_done_at.contains_key(key) {
             return;
         }
-        let by = class.provisioner.as_str();
-        let annotations = json!({"volume.beta.kubernetes.io/storage-provisioner": by, "volume.kubernetes.io/storage-provisioner": by});
+        let provisioner = class.provisioner.as_str();
+        let annotations = json!({"volume.beta.kubernetes.io/storage-provisioner": provisioner, "volume.kubernetes.io/storage-provisioner": provisioner});
         if !self.merge_patch(&claim_path(key), &json!({"metadata": {"annotations": annotations}})) {
             return;
         }
         let message = format!(
-            "Waiting for a volume to be created either by the external provisioner '{by}' or manually by the system administrator. If volume creation is delayed, please verify that the provisioner is running and correctly registered."
+            "Waiting for a volume to be created either by the external provisioner '{provisioner}' or manually by the system administrator. If volume creation is delayed, please verify that the provisioner is running and correctly registered."
         );
         self.event_recorder.publish_event(
             claim,
             EventText { component: CONTROLLER_NAME, event_type: "Normal", reason: "ExternalProvisioning", message },
         );
         let message = format!("External provisioner is provisioning volume for claim {:?}", key.as_str());
-        self.event_recorder
-            .publish_event(claim, EventText { component: by, event_type: "Normal", reason: "Provisioning", message });
+        self.event_recorder.publish_event(
+            claim,
+            EventText { component: provisioner, event_type: "Normal", reason: "Provisioning", message },
+        );
         let now = Instant::now();
         self.provisioning_done_at.insert(key.clone(), now + self.provision_delay);
         self.finish_provisioning(now);
     }
 
-    /// Hands over the volumes that are made by now.
+    /// Creates the volumes whose delay has passed.
     pub(super) fn finish_provisioning(&mut self, now: Instant) {
-        let made = self.provisioning_done_at.iter().filter(|(_, at)| **at <= now);
-        let made: Vec<SmolStr> = made.map(|(key, _)| key.clone()).collect();
-        for key in made {
+        let finished = self.provisioning_done_at.iter().filter(|(_, at)| **at <= now);
+        let finished: Vec<SmolStr> = finished.map(|(key, _)| key.clone()).collect();
+        for key in finished {
             self.provisioning_done_at.remove(&key);
             let Some(claim) = self.claims.get(&key).cloned() else { continue };
             let class = claim.spec.as_ref().and_then(|spec| spec.storage_class_name.as_deref());
@@ -53,7 +56,7 @@ impl VolumeController {
     }
 
     fn create_volume(&mut self, key: &SmolStr, claim: &PersistentVolumeClaim, class: &StorageClass) {
-        let by = class.provisioner.as_str();
+        let provisioner = class.provisioner.as_str();
         let selected = claim.metadata.annotations.as_ref().and_then(|a| a.get(CLAIM_SELECTED_NODE)).cloned();
         if let Some(node) = selected.as_ref().filter(|node| !self.nodes.contains_key(node.as_str())) {
             let message = format!(
@@ -62,9 +65,9 @@ impl VolumeController {
             );
             self.event_recorder.publish_event(
                 claim,
-                EventText { component: by, event_type: "Warning", reason: "ProvisioningFailed", message },
+                EventText { component: provisioner, event_type: "Warning", reason: "ProvisioningFailed", message },
             );
-            // How a provisioner says that the scheduler must choose again.
+            // Removing the annotation makes the scheduler choose a node again.
             self.merge_patch(&claim_path(key), &json!({"metadata": {"annotations": {CLAIM_SELECTED_NODE: null}}}));
             return;
         }
@@ -73,7 +76,7 @@ impl VolumeController {
         let spec = claim.spec.as_ref();
         let mut volume = json!({
             "apiVersion": "v1", "kind": "PersistentVolume",
-            "metadata": {"name": name, "annotations": {"pv.kubernetes.io/provisioned-by": by}},
+            "metadata": {"name": name, "annotations": {"pv.kubernetes.io/provisioned-by": provisioner}},
             "spec": {
                 "accessModes": spec.and_then(|spec| spec.access_modes.clone()),
                 "capacity": {"storage": storage(claim)},
@@ -81,26 +84,28 @@ impl VolumeController {
                     "apiVersion": "v1", "kind": "PersistentVolumeClaim", "namespace": claim.metadata.namespace,
                     "name": claim.metadata.name, "uid": uid,
                 },
-                "csi": {"driver": by, "volumeHandle": name},
+                "csi": {"driver": provisioner, "volumeHandle": name},
                 "persistentVolumeReclaimPolicy": class.reclaim_policy.as_deref().unwrap_or("Delete"),
                 "storageClassName": class.metadata.name,
                 "volumeMode": spec.and_then(|spec| spec.volume_mode.clone()),
             },
         });
-        if let Some(place) = self.volume_topology(key, class, selected.as_deref()) {
-            volume["spec"]["nodeAffinity"] = json!({"required": {"nodeSelectorTerms": [{"matchExpressions": place}]}});
+        if let Some(topology) = self.volume_topology(key, class, selected.as_deref()) {
+            volume["spec"]["nodeAffinity"] =
+                json!({"required": {"nodeSelectorTerms": [{"matchExpressions": topology}]}});
         }
-        // One that exists was made before somebody stopped us.
+        // A volume that exists was created before this controller was restarted.
         let _ = self.client.create("/api/v1/persistentvolumes", &volume);
         let message = format!("Successfully provisioned volume {name}");
         self.event_recorder.publish_event(
             claim,
-            EventText { component: by, event_type: "Normal", reason: "ProvisioningSucceeded", message },
+            EventText { component: provisioner, event_type: "Normal", reason: "ProvisioningSucceeded", message },
         );
     }
 
-    /// Where a volume is to be: at the node that was chosen, or in one of the places that the class allows, or in one of the zones
-    /// that there are. None if nobody says where anything is.
+    /// Returns the node affinity terms of a volume: the topology of the selected node, or else one
+    /// of the class's allowed topologies, or else one of the nodes' zones. Returns `None` if no
+    /// topology is known.
     fn volume_topology(&self, key: &str, class: &StorageClass, node: Option<&str>) -> Option<Vec<Value>> {
         let expression = |name: &str, value: &str| json!({"key": name, "operator": "In", "values": [value]});
         if let Some(node) = node {
@@ -108,21 +113,23 @@ impl VolumeController {
             let keys = self.topology_keys.get(node).and_then(|drivers| drivers.get(&class.provisioner));
             let zone = vec![ZONE.to_owned()];
             let keys = keys.filter(|keys| !keys.is_empty()).unwrap_or(&zone);
-            let place: Vec<Value> = keys.iter().filter_map(|name| Some(expression(name, labels.get(name)?))).collect();
-            return (!place.is_empty()).then_some(place);
+            let expressions: Vec<Value> =
+                keys.iter().filter_map(|name| Some(expression(name, labels.get(name)?))).collect();
+            return (!expressions.is_empty()).then_some(expressions);
         }
-        // The same claim gets the same place in every run, and claims are spread over places.
-        let mut chance = Rng::new(0).fork(key);
+        // The choice depends only on the claim's key: it is the same in every run, and claims are
+        // spread over topologies.
+        let mut rng = Rng::new(0).fork(key);
         let allowed =
             class.allowed_topologies.iter().flatten().flat_map(|t| t.match_label_expressions.iter().flatten());
-        let mut places: Vec<(&str, &str)> =
+        let mut topologies: Vec<(&str, &str)> =
             allowed.flat_map(|e| e.values.iter().map(|value| (e.key.as_str(), value.as_str()))).collect();
-        if places.is_empty() {
-            places = self.nodes.values().filter_map(|labels| Some((ZONE, labels.get(ZONE)?.as_str()))).collect();
+        if topologies.is_empty() {
+            topologies = self.nodes.values().filter_map(|labels| Some((ZONE, labels.get(ZONE)?.as_str()))).collect();
         }
-        places.sort_unstable();
-        places.dedup();
-        let (name, value) = places.get(chance.below(places.len() as u64) as usize)?;
+        topologies.sort_unstable();
+        topologies.dedup();
+        let (name, value) = topologies.get(rng.below(topologies.len() as u64) as usize)?;
         Some(vec![expression(name, value)])
     }
 }

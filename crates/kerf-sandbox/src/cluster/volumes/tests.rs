@@ -1,4 +1,4 @@
-//! Claims, volumes and the scheduler together, on a paused clock.
+//! Tests of claims and volumes together with the scheduler, on a paused clock.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop there")]
 
@@ -17,10 +17,10 @@ struct VolumeTestEnv {
 }
 
 impl VolumeTestEnv {
-    fn new(takes: Duration) -> Self {
+    fn new(provision_delay: Duration) -> Self {
         let start = "2026-01-01T00:00:00Z".parse().unwrap();
         let server = ApiServer::new(ApiServerConfig::new(Clock::starting_at(start), 1));
-        tokio::spawn(VolumeController::new(&server, takes).run());
+        tokio::spawn(VolumeController::new(&server, provision_delay).run());
         tokio::spawn(Scheduler::new(&server, 7).run());
         Self { client: InProcessClient::new(&server, "test") }
     }
@@ -30,13 +30,13 @@ impl VolumeTestEnv {
         let status = json!({"allocatable": {"cpu": "8", "memory": "8Gi", "pods": "110"}});
         let node = json!({"metadata": {"name": name, "labels": labels}, "status": status});
         self.client.create("/api/v1/nodes", &node).unwrap();
-        // New nodes are tainted until their kubelet says that they are ready.
+        // New nodes have a taint until their kubelet reports that they are ready.
         self.client.merge_patch(&format!("/api/v1/nodes/{name}"), &json!({"spec": {"taints": null}})).unwrap();
     }
 
-    fn create_class(&self, name: &str, more: Value) {
+    fn create_class(&self, name: &str, overrides: Value) {
         let mut class = json!({"metadata": {"name": name}, "provisioner": "ebs.csi.aws.com", "volumeBindingMode": "WaitForFirstConsumer"});
-        json_patch::merge(&mut class, &more);
+        json_patch::merge(&mut class, &overrides);
         self.client.create("/apis/storage.k8s.io/v1/storageclasses", &class).unwrap();
     }
 
@@ -48,12 +48,12 @@ impl VolumeTestEnv {
         self.client.create("/api/v1/namespaces/default/persistentvolumeclaims", &claim).unwrap();
     }
 
-    fn create_volume(&self, name: &str, size: &str, more: Value) {
+    fn create_volume(&self, name: &str, size: &str, overrides: Value) {
         let mut volume = json!({
             "metadata": {"name": name},
             "spec": {"accessModes": ["ReadWriteOnce"], "capacity": {"storage": size}, "storageClassName": "local", "local": {"path": "/mnt"}},
         });
-        json_patch::merge(&mut volume, &more);
+        json_patch::merge(&mut volume, &overrides);
         self.client.create("/api/v1/persistentvolumes", &volume).unwrap();
     }
 
@@ -66,9 +66,9 @@ impl VolumeTestEnv {
     }
 
     fn get(&self, plural: &str, name: &str) -> Option<Value> {
-        let told = self.client.feed("", plural).take_changes();
-        let told = told.into_iter().find(|told| told.key.as_str().rsplit('/').next() == Some(name))?;
-        serde_json::from_slice(&told.object?).ok()
+        let changes = self.client.feed("", plural).take_changes();
+        let changes = changes.into_iter().find(|changes| changes.key.as_str().rsplit('/').next() == Some(name))?;
+        serde_json::from_slice(&changes.object?).ok()
     }
 
     fn phase(&self, plural: &str, name: &str) -> String {
@@ -80,7 +80,6 @@ impl VolumeTestEnv {
         self.get("pods", pod)?["spec"]["nodeName"].as_str().map(str::to_owned)
     }
 
-    /// The volume of a claim.
     fn volume_of(&self, claim: &str) -> Value {
         let claim = self.get("persistentvolumeclaims", claim).unwrap();
         self.get("persistentvolumes", claim["spec"]["volumeName"].as_str().unwrap()).unwrap()
@@ -88,9 +87,9 @@ impl VolumeTestEnv {
 
     fn event_reasons(&self, name: &str) -> Vec<String> {
         let events = self.client.feed("", "events").take_changes();
-        let events = events.into_iter().map(|told| serde_json::from_slice::<Value>(&told.object.unwrap()).unwrap());
-        let about = events.filter(|event| event["involvedObject"]["name"] == name);
-        let mut reasons: Vec<(String, String)> = about
+        let events = events.into_iter().map(|change| serde_json::from_slice::<Value>(&change.object.unwrap()).unwrap());
+        let of_object = events.filter(|event| event["involvedObject"]["name"] == name);
+        let mut reasons: Vec<(String, String)> = of_object
             .map(|e| (e["metadata"]["name"].as_str().unwrap().to_owned(), e["reason"].as_str().unwrap().to_owned()))
             .collect();
         reasons.sort();
@@ -111,34 +110,34 @@ fn first_topology_term(volume: &Value) -> &Value {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_claim_that_waits_gets_its_volume_where_its_pod_goes() {
-    let bench = VolumeTestEnv::new(Duration::from_secs(5));
-    bench.create_node("a", "x");
-    bench.create_node("b", "y");
+async fn a_waiting_claim_is_provisioned_in_the_topology_of_its_pods_node() {
+    let env = VolumeTestEnv::new(Duration::from_secs(5));
+    env.create_node("a", "x");
+    env.create_node("b", "y");
     let zones = json!([{"matchLabelExpressions": [{"key": "topology.kubernetes.io/zone", "values": ["y"]}]}]);
-    bench.create_class("gp3", json!({"allowedTopologies": zones}));
-    bench.create_claim("c", "gp3");
+    env.create_class("gp3", json!({"allowedTopologies": zones}));
+    env.create_claim("c", "gp3");
     tokio::time::sleep(Duration::from_mins(1)).await;
-    assert_eq!(bench.phase("persistentvolumeclaims", "c"), "Pending");
-    assert_eq!(bench.event_reasons("c"), ["WaitForFirstConsumer"]);
+    assert_eq!(env.phase("persistentvolumeclaims", "c"), "Pending");
+    assert_eq!(env.event_reasons("c"), ["WaitForFirstConsumer"]);
 
-    bench.create_pod("web", claim_volume("c"));
+    env.create_pod("web", claim_volume("c"));
     settle().await;
-    let claim = bench.get("persistentvolumeclaims", "c").unwrap();
+    let claim = env.get("persistentvolumeclaims", "c").unwrap();
     assert_eq!(claim["metadata"]["annotations"]["volume.kubernetes.io/selected-node"], "b");
-    assert_eq!(bench.node_of("web"), None, "the pod waits for its volume");
-    assert_eq!(bench.get("pods", "web").unwrap()["status"]["nominatedNodeName"], "b");
+    assert_eq!(env.node_of("web"), None, "the pod waits for its volume");
+    assert_eq!(env.get("pods", "web").unwrap()["status"]["nominatedNodeName"], "b");
     tokio::time::sleep(Duration::from_secs(5)).await;
     settle().await;
-    assert_eq!(bench.node_of("web").as_deref(), Some("b"));
-    assert_eq!(bench.get("pods", "web").unwrap()["status"]["nominatedNodeName"], Value::Null);
-    let claim = bench.get("persistentvolumeclaims", "c").unwrap();
+    assert_eq!(env.node_of("web").as_deref(), Some("b"));
+    assert_eq!(env.get("pods", "web").unwrap()["status"]["nominatedNodeName"], Value::Null);
+    let claim = env.get("persistentvolumeclaims", "c").unwrap();
     assert_eq!(
         (claim["status"]["phase"].as_str(), claim["status"]["capacity"]["storage"].as_str()),
         (Some("Bound"), Some("5Gi"))
     );
     assert_eq!(claim["metadata"]["annotations"]["pv.kubernetes.io/bind-completed"], "yes");
-    let volume = bench.volume_of("c");
+    let volume = env.volume_of("c");
     assert_eq!(
         volume["metadata"]["name"].as_str().unwrap(),
         format!("pvc-{}", claim["metadata"]["uid"].as_str().unwrap())
@@ -149,148 +148,142 @@ async fn a_claim_that_waits_gets_its_volume_where_its_pod_goes() {
         first_topology_term(&volume),
         &json!({"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["y"]})
     );
-    let said = ["WaitForFirstConsumer", "ExternalProvisioning", "Provisioning", "ProvisioningSucceeded"];
-    assert_eq!(bench.event_reasons("c"), said);
+    let expected = ["WaitForFirstConsumer", "ExternalProvisioning", "Provisioning", "ProvisioningSucceeded"];
+    assert_eq!(env.event_reasons("c"), expected);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_promised_node_is_not_given_to_another() {
-    let bench = VolumeTestEnv::new(Duration::from_mins(1));
-    bench.create_node("a", "x");
-    bench.create_class("gp3", json!({}));
-    bench.create_claim("c", "gp3");
+async fn a_node_reserved_for_a_pod_that_waits_for_its_volume_is_not_used_by_another() {
+    let env = VolumeTestEnv::new(Duration::from_mins(1));
+    env.create_node("a", "x");
+    env.create_class("gp3", json!({}));
+    env.create_claim("c", "gp3");
     let big =
         json!({"spec": {"containers": [{"name": "main", "image": "app:1", "resources": {"requests": {"cpu": "6"}}}]}});
     for (name, volume) in [("first", claim_volume("c")), ("second", json!({"name": "tmp", "emptyDir": {}}))] {
         let mut pod = json!({"metadata": {"name": name}, "spec": {"volumes": [volume]}});
         json_patch::merge(&mut pod, &big);
-        bench.client.create("/api/v1/namespaces/default/pods", &pod).unwrap();
+        env.client.create("/api/v1/namespaces/default/pods", &pod).unwrap();
         settle().await;
     }
     tokio::time::sleep(Duration::from_secs(61)).await;
-    assert_eq!((bench.node_of("first").as_deref(), bench.node_of("second")), (Some("a"), None));
+    assert_eq!((env.node_of("first").as_deref(), env.node_of("second")), (Some("a"), None));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_claim_that_does_not_wait_is_bound_at_once_and_leads_its_pod() {
-    let bench = VolumeTestEnv::new(Duration::ZERO);
-    bench.create_node("a", "x");
-    bench.create_node("b", "y");
-    bench.create_class("now", json!({"volumeBindingMode": "Immediate"}));
-    bench.create_pod("web", claim_volume("c"));
+async fn an_immediate_claim_is_bound_at_once_and_determines_its_pods_node() {
+    let env = VolumeTestEnv::new(Duration::ZERO);
+    env.create_node("a", "x");
+    env.create_node("b", "y");
+    env.create_class("now", json!({"volumeBindingMode": "Immediate"}));
+    env.create_pod("web", claim_volume("c"));
     settle().await;
-    assert_eq!(bench.node_of("web"), None, "there is no claim yet");
-    bench.create_claim("c", "now");
+    assert_eq!(env.node_of("web"), None, "there is no claim yet");
+    env.create_claim("c", "now");
     tokio::time::sleep(Duration::from_secs(2)).await;
-    assert_eq!(bench.phase("persistentvolumeclaims", "c"), "Bound");
-    let zone = first_topology_term(&bench.volume_of("c"))["values"][0].as_str().unwrap().to_owned();
+    assert_eq!(env.phase("persistentvolumeclaims", "c"), "Bound");
+    let zone = first_topology_term(&env.volume_of("c"))["values"][0].as_str().unwrap().to_owned();
     let expected = if zone == "x" { "a" } else { "b" };
-    assert_eq!(bench.node_of("web").as_deref(), Some(expected));
+    assert_eq!(env.node_of("web").as_deref(), Some(expected));
 }
 
 #[tokio::test(start_paused = true)]
-async fn volumes_that_people_made_are_taken_smallest_first_and_by_node() {
-    let bench = VolumeTestEnv::new(Duration::ZERO);
-    bench.create_node("a", "x");
-    bench.create_node("b", "y");
-    bench.create_class("local", json!({"provisioner": "kubernetes.io/no-provisioner"}));
+async fn the_smallest_sufficient_volume_is_bound_and_determines_the_node() {
+    let env = VolumeTestEnv::new(Duration::ZERO);
+    env.create_node("a", "x");
+    env.create_node("b", "y");
+    env.create_class("local", json!({"provisioner": "kubernetes.io/no-provisioner"}));
     let on_b = json!({"spec": {"nodeAffinity": {"required": {"nodeSelectorTerms": [
         {"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": ["b"]}]},
     ]}}}});
-    bench.create_volume("small", "1Gi", on_b.clone());
-    bench.create_volume("large", "50Gi", on_b.clone());
-    bench.create_volume("fitting", "5Gi", on_b);
-    bench.create_claim("c", "local");
-    bench.create_pod("web", claim_volume("c"));
+    env.create_volume("small", "1Gi", on_b.clone());
+    env.create_volume("large", "50Gi", on_b.clone());
+    env.create_volume("fitting", "5Gi", on_b);
+    env.create_claim("c", "local");
+    env.create_pod("web", claim_volume("c"));
     settle().await;
-    assert_eq!(bench.node_of("web").as_deref(), Some("b"));
-    assert_eq!(bench.volume_of("c")["metadata"]["name"], "fitting");
-    assert_eq!(bench.phase("persistentvolumes", "large"), "Available");
+    assert_eq!(env.node_of("web").as_deref(), Some("b"));
+    assert_eq!(env.volume_of("c")["metadata"]["name"], "fitting");
+    assert_eq!(env.phase("persistentvolumes", "large"), "Available");
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_in_use_stays_and_a_volume_goes_with_its_claim() {
-    let bench = VolumeTestEnv::new(Duration::ZERO);
-    bench.create_node("a", "x");
-    bench.create_class("gp3", json!({}));
-    bench.create_claim("c", "gp3");
-    bench.create_pod("web", claim_volume("c"));
+async fn a_claim_in_use_is_kept_and_its_volume_is_deleted_with_it() {
+    let env = VolumeTestEnv::new(Duration::ZERO);
+    env.create_node("a", "x");
+    env.create_class("gp3", json!({}));
+    env.create_claim("c", "gp3");
+    env.create_pod("web", claim_volume("c"));
     settle().await;
-    let volume = bench.volume_of("c")["metadata"]["name"].as_str().unwrap().to_owned();
-    bench.client.delete("/api/v1/namespaces/default/persistentvolumeclaims/c", &json!({})).unwrap();
+    let volume = env.volume_of("c")["metadata"]["name"].as_str().unwrap().to_owned();
+    env.client.delete("/api/v1/namespaces/default/persistentvolumeclaims/c", &json!({})).unwrap();
     settle().await;
-    assert!(bench.get("persistentvolumeclaims", "c").unwrap()["metadata"]["deletionTimestamp"].is_string());
-    bench.client.delete("/api/v1/namespaces/default/pods/web", &json!({"gracePeriodSeconds": 0})).unwrap();
+    assert!(env.get("persistentvolumeclaims", "c").unwrap()["metadata"]["deletionTimestamp"].is_string());
+    env.client.delete("/api/v1/namespaces/default/pods/web", &json!({"gracePeriodSeconds": 0})).unwrap();
     settle().await;
-    assert_eq!(bench.phase("persistentvolumeclaims", "c"), "gone");
-    assert_eq!(bench.phase("persistentvolumes", &volume), "gone");
+    assert_eq!(env.phase("persistentvolumeclaims", "c"), "gone");
+    assert_eq!(env.phase("persistentvolumes", &volume), "gone");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_retained_volume_is_released_and_taken_by_nobody() {
-    let bench = VolumeTestEnv::new(Duration::ZERO);
-    bench.create_class(
-        "local",
-        json!({"provisioner": "kubernetes.io/no-provisioner", "volumeBindingMode": "Immediate"}),
-    );
-    bench.create_volume("v", "5Gi", json!({}));
-    bench.create_claim("c", "local");
+async fn a_retained_volume_is_released_and_not_bound_again() {
+    let env = VolumeTestEnv::new(Duration::ZERO);
+    env.create_class("local", json!({"provisioner": "kubernetes.io/no-provisioner", "volumeBindingMode": "Immediate"}));
+    env.create_volume("v", "5Gi", json!({}));
+    env.create_claim("c", "local");
     settle().await;
-    assert_eq!(bench.phase("persistentvolumes", "v"), "Bound");
-    bench.client.delete("/api/v1/namespaces/default/persistentvolumeclaims/c", &json!({})).unwrap();
+    assert_eq!(env.phase("persistentvolumes", "v"), "Bound");
+    env.client.delete("/api/v1/namespaces/default/persistentvolumeclaims/c", &json!({})).unwrap();
     settle().await;
-    assert_eq!(bench.phase("persistentvolumes", "v"), "Released");
-    bench.create_claim("d", "local");
+    assert_eq!(env.phase("persistentvolumes", "v"), "Released");
+    env.create_claim("d", "local");
     settle().await;
-    assert_eq!(bench.phase("persistentvolumeclaims", "d"), "Pending");
+    assert_eq!(env.phase("persistentvolumeclaims", "d"), "Pending");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_claim_whose_volume_vanishes_is_lost() {
-    let bench = VolumeTestEnv::new(Duration::ZERO);
-    bench.create_class(
-        "local",
-        json!({"provisioner": "kubernetes.io/no-provisioner", "volumeBindingMode": "Immediate"}),
-    );
-    bench.create_volume("v", "5Gi", json!({}));
-    bench.create_claim("c", "local");
+async fn a_claim_whose_volume_is_deleted_is_lost() {
+    let env = VolumeTestEnv::new(Duration::ZERO);
+    env.create_class("local", json!({"provisioner": "kubernetes.io/no-provisioner", "volumeBindingMode": "Immediate"}));
+    env.create_volume("v", "5Gi", json!({}));
+    env.create_claim("c", "local");
     settle().await;
     let path = "/api/v1/persistentvolumes/v";
-    bench.client.merge_patch(path, &json!({"metadata": {"finalizers": null}})).unwrap();
-    bench.client.delete(path, &json!({})).unwrap();
-    bench.client.merge_patch(path, &json!({"metadata": {"finalizers": null}})).ok();
+    env.client.merge_patch(path, &json!({"metadata": {"finalizers": null}})).unwrap();
+    env.client.delete(path, &json!({})).unwrap();
+    env.client.merge_patch(path, &json!({"metadata": {"finalizers": null}})).ok();
     settle().await;
-    assert_eq!(bench.phase("persistentvolumeclaims", "c"), "Lost");
-    assert!(bench.event_reasons("c").contains(&"ClaimLost".to_owned()));
+    assert_eq!(env.phase("persistentvolumeclaims", "c"), "Lost");
+    assert!(env.event_reasons("c").contains(&"ClaimLost".to_owned()));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_brings_its_claim() {
-    let bench = VolumeTestEnv::new(Duration::ZERO);
-    bench.create_node("a", "x");
-    bench.create_class("gp3", json!({}));
+async fn an_ephemeral_volume_gets_a_claim_owned_by_its_pod() {
+    let env = VolumeTestEnv::new(Duration::ZERO);
+    env.create_node("a", "x");
+    env.create_class("gp3", json!({}));
     let spec = json!({"accessModes": ["ReadWriteOnce"], "storageClassName": "gp3", "resources": {"requests": {"storage": "1Gi"}}});
     let template = json!({"metadata": {"labels": {"of": "web"}}, "spec": spec});
-    bench.create_pod("web", json!({"name": "scratch", "ephemeral": {"volumeClaimTemplate": template}}));
+    env.create_pod("web", json!({"name": "scratch", "ephemeral": {"volumeClaimTemplate": template}}));
     tokio::time::sleep(Duration::from_secs(2)).await;
-    let claim = bench.get("persistentvolumeclaims", "web-scratch").unwrap();
+    let claim = env.get("persistentvolumeclaims", "web-scratch").unwrap();
     assert_eq!(claim["metadata"]["ownerReferences"][0]["name"], "web");
     assert_eq!(claim["metadata"]["labels"]["of"], "web");
-    assert_eq!(bench.phase("persistentvolumeclaims", "web-scratch"), "Bound");
-    assert_eq!(bench.node_of("web").as_deref(), Some("a"));
+    assert_eq!(env.phase("persistentvolumeclaims", "web-scratch"), "Bound");
+    assert_eq!(env.node_of("web").as_deref(), Some("a"));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_provisioner_that_cannot_lets_the_scheduler_choose_again() {
-    let bench = VolumeTestEnv::new(Duration::from_secs(30));
-    bench.create_node("a", "x");
-    bench.create_class("gp3", json!({}));
-    bench.create_claim("c", "gp3");
-    bench.create_pod("web", claim_volume("c"));
+async fn a_failed_provisioning_makes_the_scheduler_choose_another_node() {
+    let env = VolumeTestEnv::new(Duration::from_secs(30));
+    env.create_node("a", "x");
+    env.create_class("gp3", json!({}));
+    env.create_claim("c", "gp3");
+    env.create_pod("web", claim_volume("c"));
     settle().await;
-    bench.create_node("b", "y");
-    bench.client.delete("/api/v1/nodes/a", &json!({})).unwrap();
+    env.create_node("b", "y");
+    env.client.delete("/api/v1/nodes/a", &json!({})).unwrap();
     tokio::time::sleep(Duration::from_secs(90)).await;
-    assert_eq!(bench.node_of("web").as_deref(), Some("b"));
-    assert_eq!(first_topology_term(&bench.volume_of("c"))["values"], json!(["y"]));
+    assert_eq!(env.node_of("web").as_deref(), Some("b"));
+    assert_eq!(first_topology_term(&env.volume_of("c"))["values"], json!(["y"]));
 }

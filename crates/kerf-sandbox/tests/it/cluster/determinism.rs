@@ -48,7 +48,7 @@ fn rollouts_repeat() {
 
 #[test]
 fn interrupted_instances_repeat() {
-    assert_repeats("dying machines", |cluster| {
+    assert_repeats("terminated instances", |cluster| {
         Box::pin(async {
             let cloud: &Cloud = cluster.cloud();
             let rule = |fault, rate| CloudFaultRule::new(fault, rate);

@@ -50,7 +50,7 @@ async fn a_node_with_the_kwok_annotation_becomes_ready() {
     assert!(read(&cluster, "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/simulated").await.is_some());
     advance_seconds(60).await;
     let real = read(&cluster, "/api/v1/nodes/real").await.unwrap();
-    assert_eq!(ready(&real), "Unknown NodeStatusNeverUpdated", "nobody stands behind it");
+    assert_eq!(ready(&real), "Unknown NodeStatusNeverUpdated", "no kubelet runs for the node");
 }
 
 #[tokio::test(start_paused = true)]
@@ -103,7 +103,7 @@ async fn an_unreachable_node_loses_its_pods_after_five_minutes_and_can_recover()
         .any(|condition| condition["type"] == "Ready" && condition["status"] == "False");
     assert!(unready, "{}", pod["status"]);
     advance_seconds(300).await;
-    assert_eq!(phases(&cluster).await, "Pending=2 Terminating=2", "evicted, and nobody there to end them");
+    assert_eq!(phases(&cluster).await, "Pending=2 Terminating=2", "evicted, and no kubelet stops them");
     cluster.instances().restart_kubelet("node-1");
     advance_seconds(30).await;
     let node = read(&cluster, "/api/v1/nodes/node-1").await.unwrap();
@@ -179,7 +179,7 @@ async fn instances_boot_slowly_never_join_and_are_interrupted() {
     advance_seconds(40).await;
     assert_eq!(states().await, ["", "True KubeletReady", "True KubeletReady"]);
     advance_seconds(200).await;
-    assert_eq!(states().await, ["Unknown NodeStatusNeverUpdated", "True KubeletReady"], "the third is gone");
+    assert_eq!(states().await, ["Unknown NodeStatusNeverUpdated", "True KubeletReady"], "the third node is deleted");
 }
 
 #[tokio::test(start_paused = true)]

@@ -38,7 +38,7 @@ async fn a_stateful_set_is_created_in_order_and_updated_in_reverse() {
     delete(&cluster, &format!("{PODS}/db-0"), json!({})).await;
     advance_seconds(60).await;
     let pod = read(&cluster, &format!("{PODS}/db-0")).await.unwrap();
-    assert_eq!(pod["spec"]["containers"][0]["image"], "nginx:1", "what is below the partition comes back as it was");
+    assert_eq!(pod["spec"]["containers"][0]["image"], "nginx:1", "pods below the partition keep the old revision");
 }
 
 #[tokio::test(start_paused = true)]

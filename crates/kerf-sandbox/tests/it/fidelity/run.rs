@@ -59,7 +59,7 @@ async fn send_until_done(client: &kube::Client, step: &RequestStep, captured: &B
         }
         tokio::time::sleep(POLL_INTERVAL).await;
     }
-    panic!("{}: {:?} never came; last {} {:#}", step.id, step.until, last.0, last.1)
+    panic!("{}: {:?} was never reached; the last answer was {} {:#}", step.id, step.until, last.0, last.1)
 }
 
 async fn send(client: &kube::Client, step: &RequestStep, captured: &BTreeMap<&str, String>) -> (u16, Value) {
@@ -119,10 +119,10 @@ fn remove(value: &mut Value, pointer: &str) {
 }
 
 /// Replaces every value that differs between runs by a placeholder.
-fn normalize(value: &mut Value, name: &str, keep_managers: bool) {
+fn normalize(value: &mut Value, name: &str, keeps_managed_fields: bool) {
     match value {
         Value::Object(fields) => {
-            if !keep_managers {
+            if !keeps_managed_fields {
                 fields.remove("managedFields");
             }
             if let (Some(Value::String(prefix)), Some(Value::String(name))) =
@@ -131,9 +131,13 @@ fn normalize(value: &mut Value, name: &str, keep_managers: bool) {
             {
                 *name = format!("{prefix}<suffix>");
             }
-            fields.iter_mut().for_each(|(name, field)| normalize(field, name, keep_managers));
+            fields.iter_mut().for_each(|(name, field)| normalize(field, name, keeps_managed_fields));
         }
-        Value::Array(elements) => elements.iter_mut().for_each(|element| normalize(element, name, keep_managers)),
+        Value::Array(elements) => {
+            for element in elements {
+                normalize(element, name, keeps_managed_fields);
+            }
+        }
         Value::String(text) => {
             if name == "resourceVersion" {
                 // An empty resource version has a meaning and stays.

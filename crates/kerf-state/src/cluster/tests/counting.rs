@@ -68,7 +68,7 @@ fn a_volume_counts_once_however_many_pods_use_it() {
         cluster.apply(claim("c", "i-1", version, json!({"spec": {"taints": null, "startupTaints": null}})));
     }
     cluster.delete(&pod_with("p7", Some("n"), volume(7)));
-    assert!(fits_on_node(&mut cluster, pod_with("eleventh", None, volume(11))), "there is room for one now");
+    assert!(fits_on_node(&mut cluster, pod_with("eleventh", None, volume(11))), "the limit allows one more volume");
 }
 
 // spec 04 #13
@@ -130,16 +130,16 @@ fn the_newest_pod_of_a_daemon_set_defines_its_requests() {
         (solution.claims.len(), solution.unplaced.len())
     };
     cluster.apply(daemon_set.clone());
-    assert_eq!(claims_and_unplaced(&mut cluster, "1"), (3, 0), "the template: one cpu of four is left");
+    assert_eq!(claims_and_unplaced(&mut cluster, "1"), (3, 0), "the DaemonSet's template leaves one of four CPUs");
     cluster.apply(daemon("old", "2026-01-01T00:00:00Z", "3"));
     cluster.apply(daemon("new", "2026-01-02T00:00:00Z", "1"));
     for n in 0..1000 {
         cluster.apply(pod_with(&format!("other-{n}"), Some("elsewhere"), json!({})));
     }
-    assert_eq!(claims_and_unplaced(&mut cluster, "1"), (1, 0), "three cpus of four are left");
+    assert_eq!(claims_and_unplaced(&mut cluster, "1"), (1, 0), "the newest daemon pod leaves three of four CPUs");
     assert_eq!(claims_and_unplaced(&mut cluster, "4"), (0, 3));
     cluster.delete(&daemon_set);
-    assert_eq!(claims_and_unplaced(&mut cluster, "4"), (3, 0), "nothing is needed for a set that is gone");
+    assert_eq!(claims_and_unplaced(&mut cluster, "4"), (3, 0), "a deleted DaemonSet needs no resources");
 }
 
 // spec 04 #136, #137

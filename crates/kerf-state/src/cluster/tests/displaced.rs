@@ -23,8 +23,8 @@ fn bind_pod(cluster: &mut Cluster, name: &str, node: &str) -> Option<Str> {
 #[test]
 fn a_bound_pod_displaces_a_pending_pod_that_no_longer_fits() {
     let mut cluster = cluster_with_launched_claim();
-    assert_eq!(bind_pod(&mut cluster, "x", "n"), None, "three of four are taken or meant for somebody");
-    assert_eq!(bind_pod(&mut cluster, "y", "n"), None, "it is full now, with those that are to come");
+    assert_eq!(bind_pod(&mut cluster, "x", "n"), None, "three of four CPUs are used or assigned to pending pods");
+    assert_eq!(bind_pod(&mut cluster, "y", "n"), None, "used and assigned CPUs together fill the node");
     assert_eq!(bind_pod(&mut cluster, "z", "n"), Some("default/b".into()));
 }
 

@@ -1,5 +1,5 @@
-//! A plan is what the controller does: on random clusters, the claims that a plan of the live cluster names are the claims that the
-//! controllers then create.
+//! A plan is what the controllers do: on random clusters, the claims in a plan of the live cluster
+//! are the claims that the controllers then create.
 
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
@@ -21,7 +21,7 @@ use tokio::sync::OnceCell;
 use super::*;
 use crate::args::FeatureGates;
 
-/// What a claim is for and what it may become: pool, instance types, requests.
+/// Pool, instance types and requests of a claim.
 type ClaimSummary = (String, Vec<String>, Vec<(String, String)>);
 
 const CLUSTERS: u64 = 200;
@@ -49,55 +49,55 @@ where
     api.create(&PostParams::default(), &serde_json::from_value(object).unwrap()).await.unwrap();
 }
 
-/// One of some values.
-fn pick_one<'v>(chance: &mut Rng, values: &[&'v str]) -> &'v str {
-    values[usize::try_from(chance.below(values.len() as u64)).unwrap()]
+/// Returns one of the values at random.
+fn pick_one<'v>(rng: &mut Rng, values: &[&'v str]) -> &'v str {
+    values[usize::try_from(rng.below(values.len() as u64)).unwrap()]
 }
 
-fn random_pool(chance: &mut Rng, name: &str) -> Value {
+fn random_pool(rng: &mut Rng, name: &str) -> Value {
     let mut requirements = vec![json!({"key": "kubernetes.io/os", "operator": "In", "values": ["linux"]})];
-    if chance.happens_per_million(500_000) {
+    if rng.happens_per_million(500_000) {
         requirements.push(json!({"key": "karpenter.sh/capacity-type", "operator": "In",
-            "values": [pick_one(chance, &["spot", "on-demand"])]}));
+            "values": [pick_one(rng, &["spot", "on-demand"])]}));
     }
-    if chance.happens_per_million(300_000) {
+    if rng.happens_per_million(300_000) {
         requirements.push(json!({"key": ZONE, "operator": "In", "values": ["test-zone-a", "test-zone-b"]}));
     }
-    if chance.happens_per_million(500_000) {
+    if rng.happens_per_million(500_000) {
         requirements.push(json!({"key": "karpenter.kwok.sh/instance-cpu", "operator": "Lt", "values": ["17"]}));
     }
     let mut spec = json!({"template": {"spec": {
         "nodeClassRef": {"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "default"},
         "requirements": requirements,
-    }}, "weight": 1 + chance.below(50)});
-    if chance.happens_per_million(300_000) {
-        spec["limits"] = json!({"cpu": (2 + chance.below(40)).to_string()});
+    }}, "weight": 1 + rng.below(50)});
+    if rng.happens_per_million(300_000) {
+        spec["limits"] = json!({"cpu": (2 + rng.below(40)).to_string()});
     }
-    if chance.happens_per_million(250_000) {
+    if rng.happens_per_million(250_000) {
         spec["template"]["spec"]["taints"] = json!([{"key": "team", "value": "a", "effect": "NoSchedule"}]);
     }
     json!({"metadata": {"name": name}, "spec": spec})
 }
 
-fn random_pod(chance: &mut Rng, number: u64) -> Value {
-    let app = pick_one(chance, &["x", "y", "z"]);
+fn random_pod(rng: &mut Rng, number: u64) -> Value {
+    let app = pick_one(rng, &["x", "y", "z"]);
     let mut spec = json!({"containers": [{"name": "c", "image": "i", "resources": {"requests": {
-        "cpu": pick_one(chance, &["100m", "500m", "1", "1700m", "3", "40", "900"]),
-        "memory": pick_one(chance, &["64Mi", "1Gi", "3Gi"]),
+        "cpu": pick_one(rng, &["100m", "500m", "1", "1700m", "3", "40", "900"]),
+        "memory": pick_one(rng, &["64Mi", "1Gi", "3Gi"]),
     }}}]});
-    if chance.happens_per_million(250_000) {
+    if rng.happens_per_million(250_000) {
         spec["tolerations"] = json!([{"key": "team", "operator": "Exists"}]);
     }
-    if chance.happens_per_million(200_000) {
-        spec["nodeSelector"] = json!({ZONE: pick_one(chance, &["test-zone-a", "test-zone-c", "nowhere"])});
+    if rng.happens_per_million(200_000) {
+        spec["nodeSelector"] = json!({ZONE: pick_one(rng, &["test-zone-a", "test-zone-c", "nowhere"])});
     }
-    if chance.happens_per_million(250_000) {
-        let key = pick_one(chance, &[ZONE, "kubernetes.io/hostname"]);
+    if rng.happens_per_million(250_000) {
+        let key = pick_one(rng, &[ZONE, "kubernetes.io/hostname"]);
         spec["topologySpreadConstraints"] = json!([{"maxSkew": 1, "topologyKey": key,
-            "whenUnsatisfiable": pick_one(chance, &["DoNotSchedule", "ScheduleAnyway"]),
+            "whenUnsatisfiable": pick_one(rng, &["DoNotSchedule", "ScheduleAnyway"]),
             "labelSelector": {"matchLabels": {"app": app}}}]);
     }
-    if chance.happens_per_million(150_000) {
+    if rng.happens_per_million(150_000) {
         spec["affinity"] = json!({"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
             {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": app}}}]}});
     }
@@ -108,40 +108,42 @@ fn start_clock() -> Clock {
     Clock::starting_at("2026-01-01T00:00:00Z".parse::<Timestamp>().unwrap())
 }
 
-/// A server with the definitions and a node class, of which each cluster is a copy: to judge the definitions takes longer than all the rest.
+/// Returns a server with Kerf's CRDs and a node class. Each cluster is a fork of it, because
+/// compiling the CRDs takes longer than the rest of the test.
 async fn installed_server() -> &'static ApiServer {
-    static FURNISHED: OnceCell<ApiServer> = OnceCell::const_new();
-    let furnish = async || {
-        // A seed of its own, so that no cluster makes the uids of the definitions once more.
+    static SERVER: OnceCell<ApiServer> = OnceCell::const_new();
+    let install = async || {
+        // The seed of this server is not the seed of any cluster, so that no cluster generates the
+        // uids of the CRDs again.
         let server = ApiServer::new(ApiServerConfig::new(start_clock(), CLUSTERS));
         super::super::sandbox::install_kwok_crds(&server).await.unwrap();
         create::<KWOKNodeClass>(&server, json!({"metadata": {"name": "default"}, "spec": {}})).await;
         server
     };
-    FURNISHED.get_or_init(furnish).await
+    SERVER.get_or_init(install).await
 }
 
-/// A cluster with pools, a few nodes and pods that wait.
+/// Returns a cluster with random pools, a few nodes and pending pods.
 async fn random_cluster(seed: u64) -> ApiServer {
     let server = installed_server().await.fork(start_clock());
     server.reseed(seed);
-    let mut chance = Rng::new(seed).fork("plan");
-    for number in 0..=chance.below(3) {
-        let pool = random_pool(&mut chance, &format!("pool-{number}"));
+    let mut rng = Rng::new(seed).fork("plan");
+    for number in 0..=rng.below(3) {
+        let pool = random_pool(&mut rng, &format!("pool-{number}"));
         create::<NodePool>(&server, pool).await;
     }
-    for number in 0..chance.below(3) {
+    for number in 0..rng.below(3) {
         let name = format!("node-{number}");
-        let room = json!({"cpu": "2", "memory": "4Gi", "pods": "10"});
+        let capacity = json!({"cpu": "2", "memory": "4Gi", "pods": "10"});
         let ready = json!({"type": "Ready", "status": "True"});
         let node = json!({"metadata": {"name": name, "labels": {ZONE: "test-zone-a", "kubernetes.io/hostname": name}},
             "spec": {"providerID": format!("other://{name}")},
-            "status": {"capacity": room, "allocatable": room, "conditions": [ready]}});
+            "status": {"capacity": capacity, "allocatable": capacity, "conditions": [ready]}});
         create::<Node>(&server, node).await;
     }
     let pods: Api<Pod> = Api::default_namespaced(server.client());
-    for number in 0..=chance.below(12) {
-        let pod = serde_json::from_value(random_pod(&mut chance, number)).unwrap();
+    for number in 0..=rng.below(12) {
+        let pod = serde_json::from_value(random_pod(&mut rng, number)).unwrap();
         pods.create(&PostParams::default(), &pod).await.unwrap();
         let waiting = json!({"type": "PodScheduled", "status": "False", "reason": "Unschedulable"});
         let status = Patch::Merge(json!({"status": {"conditions": [waiting]}}));
@@ -150,11 +152,11 @@ async fn random_cluster(seed: u64) -> ApiServer {
     server
 }
 
-/// What a plan of the live cluster says: claims, and pods that find no place.
+/// Returns the claims and the unplaced pods of a plan of the live cluster.
 async fn planned_claims(server: &ApiServer) -> (Vec<ClaimSummary>, Vec<String>) {
     let objects = input::load_with_client(server.client(), SelectorKinds::Skip).await.unwrap().objects;
-    let world = PlanInput::new(objects, kerf_kwok::built_in_catalogue(), server.clock().now());
-    let solution = kerf_engine::solve(&world.input, &settings());
+    let plan_input = PlanInput::new(objects, kerf_kwok::built_in_catalogue(), server.clock().now());
+    let solution = kerf_engine::solve(&plan_input.input, &settings());
     let claims = solution.claims.iter().map(|claim| {
         let mut types: Vec<String> = claim.launch.instance_types.iter().map(ToString::to_string).collect();
         types.sort();
@@ -166,7 +168,8 @@ async fn planned_claims(server: &ApiServer) -> (Vec<ClaimSummary>, Vec<String>) 
     (claims, solution.unplaced.iter().map(|unplaced| unplaced.pod.to_string()).collect())
 }
 
-/// What the controllers do: claims, and pods of which they say that they find no place.
+/// Runs the controllers for 5 s of virtual time. Returns the claims that they created and the pods
+/// for which they published `FailedScheduling`.
 async fn created_claims(server: &ApiServer) -> (Vec<ClaimSummary>, Vec<String>) {
     let (client, clock) = (server.client_as("kerf"), server.clock());
     let recorder = Arc::new(Recorder::new(client.clone(), clock, 0));
@@ -206,28 +209,29 @@ async fn created_claims(server: &ApiServer) -> (Vec<ClaimSummary>, Vec<String>) 
     (claims, failed)
 }
 
-/// Compares plan and action on some clusters. Two tests share the work, so that it takes half as long.
+/// Compares plan and controllers on the clusters with these seeds. Two tests share the seeds, so
+/// that the comparison takes half as long.
 async fn compare_plan_with_controllers(seeds: std::ops::Range<u64>) {
-    let (mut machines, mut left_out) = (0, 0);
+    let (mut claim_count, mut unplaced_count) = (0, 0);
     for seed in seeds {
         let server = random_cluster(seed).await;
         let plan = planned_claims(&server).await;
         assert_eq!(created_claims(&server).await, plan, "cluster {seed}");
-        machines += plan.0.len();
-        left_out += plan.1.len();
+        claim_count += plan.0.len();
+        unplaced_count += plan.1.len();
     }
     assert!(
-        machines > 100 && left_out > 50,
-        "too tame to prove anything: {machines} machines, {left_out} pods left out"
+        claim_count > 100 && unplaced_count > 50,
+        "the input is too simple to test anything: {claim_count} claims, {unplaced_count} pods unplaced"
     );
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_plan_says_is_what_the_controllers_do() {
+async fn the_controllers_create_the_claims_of_the_plan() {
     compare_plan_with_controllers(0..CLUSTERS / 2).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_plan_says_is_what_the_controllers_do_on_other_clusters() {
+async fn the_controllers_create_the_claims_of_the_plan_on_other_clusters() {
     compare_plan_with_controllers(CLUSTERS / 2..CLUSTERS).await;
 }

@@ -1,5 +1,6 @@
-//! What the pods of a cluster would cost if all their machines were chosen anew: the measure for a cluster that has grown and shrunk for a
-//! while. The engine is asked as `kerf plan` asks it, with the pods of this instant and without the machines that Kerf runs.
+//! The price of a cluster's pods if all its nodes were launched anew. Simulations compare the cost
+//! of a cluster that has grown and shrunk with this price. The solver runs as in `kerf plan`, on
+//! the current pods and without the nodes that Kerf manages.
 
 use std::sync::Arc;
 
@@ -14,7 +15,7 @@ use crate::args;
 use crate::commands::plan;
 use crate::input::{PlanInput, SelectorKinds, load_with_client};
 
-/// Knows what a cluster might cost.
+/// Computes the lowest price for the current pods of a cluster.
 pub(super) struct BestPriceCalculator {
     client: Client,
     clock: kerf_runtime::Clock,
@@ -30,11 +31,12 @@ impl BestPriceCalculator {
         Self { client, clock, settings: plan::engine_settings(settings, false, 1), selectors, catalogue }
     }
 
-    /// The price of the best plan in millionths of a dollar an hour; none if some pod has no place in it.
+    /// Returns the price of the best plan in millionths of a dollar per hour, or `None` if the plan
+    /// leaves a pod unplaced.
     pub(super) async fn best_price(&self) -> Option<u64> {
         let loaded = load_with_client(self.client.clone(), self.selectors).await.ok()?;
-        let world = PlanInput::new(loaded.objects, self.catalogue.clone(), self.clock.now());
-        let solution = solve(&without_launched_nodes(world.input), &self.settings);
+        let plan_input = PlanInput::new(loaded.objects, self.catalogue.clone(), self.clock.now());
+        let solution = solve(&without_launched_nodes(plan_input.input), &self.settings);
         if !solution.unplaced.is_empty() {
             return None;
         }
@@ -44,18 +46,19 @@ impl BestPriceCalculator {
     }
 }
 
-/// The same pods, none of them on a machine that Kerf has launched.
+/// Removes all nodes that Kerf launched from the input and makes their pods pending.
 fn without_launched_nodes(mut input: Input) -> Input {
     let is_launched = |node: &Arc<Node>| node.metadata.labels.get(labels::NODEPOOL).is_some();
-    let (launched, others): (Vec<Arc<Node>>, Vec<Arc<Node>>) = input.nodes.into_iter().partition(is_launched);
-    input.nodes = others;
+    let (launched, other_nodes): (Vec<Arc<Node>>, Vec<Arc<Node>>) = input.nodes.into_iter().partition(is_launched);
+    input.nodes = other_nodes;
     input.node_claims.clear();
-    let is_homeless = |pod: &Pod| launched.iter().any(|node| pod.spec.node_name.as_ref() == Some(&node.metadata.name));
-    // Those of daemon sets come with each machine.
-    let is_extra = |pod: &Pod| is_homeless(pod) && pod.is_owned_by_daemonset();
+    let is_on_launched_node =
+        |pod: &Pod| launched.iter().any(|node| pod.spec.node_name.as_ref() == Some(&node.metadata.name));
+    // Every new node gets its own DaemonSet pods.
+    let is_daemon_of_launched_node = |pod: &Pod| is_on_launched_node(pod) && pod.is_owned_by_daemonset();
     input.pods.retain(|pod| !pod.is_terminal() && !pod.is_terminating());
-    input.pods.retain(|pod| !is_extra(pod));
-    for pod in input.pods.iter_mut().filter(|pod| is_homeless(pod)) {
+    input.pods.retain(|pod| !is_daemon_of_launched_node(pod));
+    for pod in input.pods.iter_mut().filter(|pod| is_on_launched_node(pod)) {
         let pod = Arc::make_mut(pod);
         pod.spec.node_name = None;
         pod.status.conditions.retain(|condition| condition.condition_type != "PodScheduled");

@@ -1,5 +1,6 @@
-//! The kubeconfig of a sandbox: a file that only its owner can read, in a folder that only its owner can enter, gone with the cluster.
-//! Invariant: a file that was there before is never touched.
+//! The kubeconfig of a sandbox: a file that only its owner can read. Without an explicit path it is
+//! in a folder that only its owner can enter. It is deleted when the cluster stops. Invariant: a
+//! file that existed before is never changed or deleted.
 
 use std::fs::{DirBuilder, OpenOptions};
 use std::io::{ErrorKind, Write as _};
@@ -10,18 +11,18 @@ use anyhow::Context as _;
 
 use crate::exit::{CommandFailure, Problem};
 
-/// The file, as long as the cluster lives.
+/// The kubeconfig file; dropping it deletes the file.
 #[derive(Debug)]
 pub(super) struct KubeconfigFile {
     path: PathBuf,
-    /// The folder that was made for it.
+    /// Folder that was created for the file; `None` if the user chose the path.
     folder: Option<PathBuf>,
 }
 
 impl KubeconfigFile {
-    /// Writes it to `wished`, or to a new private folder.
-    pub(super) fn write(wished: Option<&Path>, text: &str) -> Result<Self, CommandFailure> {
-        let file = match wished {
+    /// Writes the kubeconfig to the given path, or to a new private folder if there is none.
+    pub(super) fn write(path: Option<&Path>, text: &str) -> Result<Self, CommandFailure> {
+        let file = match path {
             Some(path) => Self { path: std::path::absolute(path).unwrap_or_else(|_| path.into()), folder: None },
             None => {
                 let folder = private_folder().map_err(CommandFailure::ExecutionFailed)?;
@@ -33,14 +34,14 @@ impl KubeconfigFile {
             .create_new(true)
             .mode(0o600)
             .open(&file.path)
-            .and_then(|mut to| to.write_all(text.as_bytes()));
+            .and_then(|mut file_writer| file_writer.write_all(text.as_bytes()));
         match written {
             Ok(()) => Ok(file),
             Err(cause) if cause.kind() == ErrorKind::AlreadyExists => {
-                let problem = Problem::new(format!("{} exists already", file.path.display()));
-                // It is not ours to take away.
+                let problem = Problem::new(format!("--kubeconfig: {} already exists", file.path.display()));
+                // Dropping `file` would delete the user's existing file.
                 std::mem::forget(file);
-                Err(CommandFailure::bad_input(problem.with_hint("name another file, or remove this one")))
+                Err(CommandFailure::bad_input(problem.with_hint("give another path, or delete the file first")))
             }
             Err(cause) => {
                 let path = file.path.display().to_string();
@@ -49,7 +50,6 @@ impl KubeconfigFile {
         }
     }
 
-    /// Where it is.
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
@@ -57,7 +57,7 @@ impl KubeconfigFile {
 
 impl Drop for KubeconfigFile {
     fn drop(&mut self) {
-        // Whoever has removed them already has saved us the work.
+        // The user may have deleted file and folder already; ignore errors.
         let _ = std::fs::remove_file(&self.path);
         if let Some(folder) = &self.folder {
             let _ = std::fs::remove_dir(folder);
@@ -65,7 +65,7 @@ impl Drop for KubeconfigFile {
     }
 }
 
-/// A new folder that only its owner can enter, among the user's temporary files.
+/// Creates a folder that only its owner can enter, in the temporary directory.
 fn private_folder() -> anyhow::Result<PathBuf> {
     let parent = std::env::temp_dir();
     for attempt in 0..1000 {
@@ -74,9 +74,12 @@ fn private_folder() -> anyhow::Result<PathBuf> {
             Ok(()) => return Ok(folder),
             Err(cause) if cause.kind() == ErrorKind::AlreadyExists => {}
             Err(cause) => {
-                return Err(cause).with_context(|| format!("cannot make the folder {}", folder.display()));
+                return Err(cause).with_context(|| format!("cannot create the folder {}", folder.display()));
             }
         }
     }
-    anyhow::bail!("cannot make a folder for the kubeconfig in {}: too many are there", parent.display())
+    anyhow::bail!(
+        "cannot create a folder for the kubeconfig in {}: delete old folders named kerf-sandbox-*",
+        parent.display()
+    )
 }

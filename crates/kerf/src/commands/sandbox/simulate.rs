@@ -1,5 +1,5 @@
-//! `kerf sandbox run`: a scenario in virtual time, with Kerf as the one that is tried. The same scenario can be played in real time on a
-//! cluster that serves, which is what `--demo` does.
+//! `kerf sandbox run`: runs a scenario in virtual time and checks Kerf's controllers. `--demo` runs
+//! a scenario in real time on a cluster that serves its API.
 
 use std::path::Path;
 
@@ -20,68 +20,73 @@ use crate::commands::plan;
 use crate::exit::{CommandFailure, Exit, Problem};
 use crate::output::{self, StdoutState};
 
-/// The story of the demonstration.
+/// Scenario of `kerf sandbox --demo`.
 const DEMO_SCENARIO: &str = include_str!("../../../../../scenarios/story.yaml");
-/// When virtual time begins: any instant would do, and it is always the same.
+/// Start of virtual time. The value is arbitrary but fixed, so that runs are reproducible.
 const VIRTUAL_START_TIME: &str = "2026-01-01T00:00:00Z";
 
-/// Runs a scenario and shows what came of it.
-pub(in crate::commands) fn simulate(wish: &SandboxRunOptions) -> Result<Exit, CommandFailure> {
-    let catalogue = plan::instance_types(wish.instance_types.as_deref())?;
-    let text = std::fs::read_to_string(&wish.scenario).map_err(|cause| {
-        CommandFailure::bad_input(Problem::new(format!("{}: cannot be read: {cause}", wish.scenario.display())))
+/// Runs a scenario and prints its report.
+pub(in crate::commands) fn simulate(options: &SandboxRunOptions) -> Result<Exit, CommandFailure> {
+    let catalogue = plan::instance_types(options.instance_types.as_deref())?;
+    let text = std::fs::read_to_string(&options.scenario).map_err(|cause| {
+        CommandFailure::bad_input(Problem::new(format!("{}: cannot be read: {cause}", options.scenario.display())))
     })?;
-    let mut scenario = read_scenario(&text, &wish.scenario)?;
-    scenario.faults.extend(wish.faults.iter().copied());
-    if let Some(until) = wish.until {
+    let mut scenario = read_scenario(&text, &options.scenario)?;
+    scenario.faults.extend(options.faults.iter().copied());
+    if let Some(until) = options.until {
         scenario.until = until;
         scenario.steps.retain(|step| step.at <= until);
     }
-    // Time stands still while anybody works, and jumps when everybody waits.
+    // Virtual time stops while any task can run, and jumps to the next timer when all tasks wait.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build();
     let runtime = runtime.context("cannot start the runtime").map_err(CommandFailure::ExecutionFailed)?;
-    let is_told = wish.format == Format::Table;
-    let report = runtime.block_on(async {
-        let start =
-            VIRTUAL_START_TIME.parse().context("the beginning of time").map_err(CommandFailure::ExecutionFailed)?;
+    let print_progress = options.format == Format::Table;
+    let outcome = runtime.block_on(async {
+        let start = VIRTUAL_START_TIME
+            .parse()
+            .context("cannot parse the start time of the simulation")
+            .map_err(CommandFailure::ExecutionFailed)?;
         let clock = Clock::starting_at(start);
-        start_stderr_log(wish.log_level, clock)?;
+        start_stderr_log(options.log_level, clock)?;
         let timing = if scenario.instant { Timing::INSTANT } else { Timing::LIFELIKE };
-        let cluster = Cluster::start(ClusterConfig { clock, seed: wish.seed, timing });
-        let kerf = SandboxController { settings: wish.settings.clone(), seed: wish.seed, metrics_port: None, cores: 1 };
-        run_simulation(&cluster, Simulation { scenario, seed: wish.seed }, kerf, catalogue, is_told).await
+        let cluster = Cluster::start(ClusterConfig { clock, seed: options.seed, timing });
+        let kerf =
+            SandboxController { settings: options.settings.clone(), seed: options.seed, metrics_port: None, cores: 1 };
+        run_simulation(&cluster, Simulation { scenario, seed: options.seed }, kerf, catalogue, print_progress).await
     })?;
-    // What was not played to its end has no verdict, and must not be taken for one that passed.
-    let PlayOutcome::Completed(report) = report else {
-        let cause = anyhow::anyhow!("the scenario was not played to its end: whoever read stdout has gone");
+    // A run that did not complete has no verdict and must not count as passed.
+    let PlayOutcome::Completed(report) = outcome else {
+        let cause = anyhow::anyhow!("the scenario did not run to its end: stdout was closed");
         return Err(CommandFailure::ExecutionFailed(cause));
     };
-    match wish.format {
+    match options.format {
         Format::Table => output::print_text(&format!("\n{}", output::render_report(&report))),
-        Format::Json => output::print(|to| output::json::write(&report, to)),
-        Format::Yaml => output::print(|to| serde_yaml_ng::to_writer(to, &report).map_err(std::io::Error::other)),
+        Format::Json => output::print(|writer| output::json::write(&report, writer)),
+        Format::Yaml => {
+            output::print(|writer| serde_yaml_ng::to_writer(writer, &report).map_err(std::io::Error::other))
+        }
     }?;
     Ok(if report.violations.is_empty() { Exit::Done } else { Exit::Failed })
 }
 
-/// The story of the demonstration, on a cluster that others may look at meanwhile.
+/// Runs the demo scenario in real time; other clients may use the cluster meanwhile.
 pub(super) async fn run_demo(
     cluster: &Cluster,
     kerf: SandboxController,
     catalogue: Catalogue,
 ) -> Result<Exit, CommandFailure> {
-    let scenario = read_scenario(DEMO_SCENARIO, Path::new("the story"))?;
+    let scenario = read_scenario(DEMO_SCENARIO, Path::new("the demo scenario"))?;
     let seed = kerf.seed;
-    let played = run_simulation(cluster, Simulation { scenario, seed }, kerf, catalogue, true).await?;
-    let PlayOutcome::Completed(report) = played else { return Ok(Exit::Done) };
+    let outcome = run_simulation(cluster, Simulation { scenario, seed }, kerf, catalogue, true).await?;
+    let PlayOutcome::Completed(report) = outcome else { return Ok(Exit::Done) };
     output::print_text(&format!("\n{}", output::render_report(&report)))?;
     Ok(if report.violations.is_empty() { Exit::Done } else { Exit::Failed })
 }
 
-/// How far a scenario was played.
+/// The extent to which a scenario ran.
 enum PlayOutcome {
     Completed(Box<SimulationReport>),
-    /// As far as somebody listened.
+    /// The reader closed stdout, and the run stopped.
     StdoutClosed,
 }
 
@@ -90,50 +95,50 @@ async fn run_simulation(
     simulation: Simulation,
     kerf: SandboxController,
     catalogue: Catalogue,
-    is_told: bool,
+    print_progress: bool,
 ) -> Result<PlayOutcome, CommandFailure> {
     install_kwok_crds(cluster.api()).await.map_err(CommandFailure::ExecutionFailed)?;
     cluster
         .add_nodes(simulation.scenario.nodes)
-        .context("cannot make the nodes")
+        .context("cannot create the nodes")
         .map_err(CommandFailure::ExecutionFailed)?;
-    let (unheard, mut outcome) = oneshot::channel();
-    let mut unheard = Some(unheard);
-    let tell = |line: ProgressLine| {
-        let Some(send) = unheard.take_if(|_| is_told) else { return };
+    let (stop_sender, mut stopped) = oneshot::channel();
+    let mut stop_sender = Some(stop_sender);
+    let on_progress = |line: ProgressLine| {
+        let Some(sender) = stop_sender.take_if(|_| print_progress) else { return };
         match output::print_text(&format!("{line}\n")) {
-            Ok(StdoutState::Open) => unheard = Some(send),
-            Ok(StdoutState::Closed) => drop(send.send(Ok(PlayOutcome::StdoutClosed))),
-            Err(failure) => drop(send.send(Err(failure))),
+            Ok(StdoutState::Open) => stop_sender = Some(sender),
+            Ok(StdoutState::Closed) => drop(sender.send(Ok(PlayOutcome::StdoutClosed))),
+            Err(failure) => drop(sender.send(Err(failure))),
         }
     };
-    let appraiser = BestPriceCalculator::new(cluster, &kerf.settings, catalogue.clone());
-    let system = controllers_under_test(cluster, kerf, catalogue);
-    let playing = simulation.run(cluster, system, async || appraiser.best_price().await, tell);
+    let calculator = BestPriceCalculator::new(cluster, &kerf.settings, catalogue.clone());
+    let controllers = controllers_under_test(cluster, kerf, catalogue);
+    let simulation_run = simulation.run(cluster, controllers, async || calculator.best_price().await, on_progress);
     tokio::select! {
         biased;
-        Ok(ended) = &mut outcome => ended,
-        report = playing => Ok(PlayOutcome::Completed(Box::new(report))),
+        Ok(outcome) = &mut stopped => outcome,
+        report = simulation_run => Ok(PlayOutcome::Completed(Box::new(report))),
     }
 }
 
-/// Kerf, as the one that is tried.
+/// Returns a future that runs Kerf's controllers until it is dropped.
 fn controllers_under_test(cluster: &Cluster, kerf: SandboxController, catalogue: Catalogue) -> BoxFuture<'static, ()> {
     let (shutdown, stop) = Shutdown::new();
-    let working = kerf.run(cluster, catalogue, stop);
+    let controllers = kerf.run(cluster, catalogue, stop);
     async move {
         let _shutdown = shutdown;
-        if let Err(cause) = working.await {
-            error!(error = %cause, "the controllers have ended");
+        if let Err(cause) = controllers.await {
+            error!(error = %cause, "the controllers stopped");
         }
     }
     .boxed()
 }
 
-/// Reads a scenario, or says everything that is wrong with it.
+/// Parses a scenario. The error lists every mistake.
 fn read_scenario(text: &str, path: &Path) -> Result<Scenario, CommandFailure> {
     let problem = |why: String| Problem::new(format!("{}: {why}", path.display()));
-    // YAML's own tree minds a key that is given twice.
+    // Parse into YAML's own value type first: it rejects duplicate keys.
     let tree: serde_yaml_ng::Value =
         serde_yaml_ng::from_str(text).map_err(|cause| CommandFailure::bad_input(problem(cause.to_string())))?;
     let tree = serde_json::to_value(tree).map_err(|cause| CommandFailure::bad_input(problem(cause.to_string())))?;
@@ -149,8 +154,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_story_of_the_demonstration_is_sound() {
+    fn the_demo_scenario_is_valid() {
         let scenario = read_scenario(DEMO_SCENARIO, Path::new("story")).unwrap_or_else(|failure| panic!("{failure:?}"));
-        assert!(scenario.until <= Duration::from_mins(30), "nobody watches for longer");
+        assert!(scenario.until <= Duration::from_mins(30), "a demo lasts at most half an hour");
     }
 }

@@ -1,5 +1,6 @@
-//! JSON streams. A document is scanned once to find its items as pieces of the text; only what a piece is (`apiVersion`, `kind`) is read
-//! here, so that 100,000 pods are split without building a tree of them.
+//! Splits JSON streams. A document is scanned once to find its items as slices of the text. Only
+//! `apiVersion` and `kind` of each item are read here, so that 100,000 pods are split without a
+//! tree.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -13,7 +14,7 @@ use super::{
     without_position,
 };
 
-/// The outside of a document.
+/// The top level of a document.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Outside<'s> {
@@ -25,7 +26,7 @@ struct Outside<'s> {
     items: Option<Vec<&'s RawValue>>,
 }
 
-/// The objects of a JSON text.
+/// Splits a JSON text into objects.
 pub(super) fn split(source: u32, text: &str) -> SplitText<'_> {
     let mut splitter =
         JsonSplitter { lines: LineCounter { text, at: 0, line: 1 }, items: 0, split: SplitText::default() };
@@ -36,14 +37,14 @@ pub(super) fn split(source: u32, text: &str) -> SplitText<'_> {
         let origin = ObjectOrigin { source, document, item: 0, line: splitter.lines.line_of_byte(start) };
         let mut stream = serde_json::Deserializer::from_str(rest).into_iter::<Outside<'_>>();
         match stream.next() {
-            Some(Ok(outside)) => {
+            Some(Ok(top_level)) => {
                 let body = &rest[..stream.byte_offset()];
                 splitter.items = 0;
-                splitter.add_object_or_items(origin, outside, body, 0);
+                splitter.add_object_or_items(origin, top_level, body, 0);
                 rest = &rest[stream.byte_offset()..];
             }
             Some(Err(cause)) => {
-                // After a syntax error nobody knows where the next document begins.
+                // After a syntax error the start of the next document is unknown.
                 let line = origin.line + (cause.line() as u32).saturating_sub(1);
                 splitter.split.add_unreadable(ObjectOrigin { line, ..origin }, describe_error(&cause));
                 break;
@@ -56,16 +57,16 @@ pub(super) fn split(source: u32, text: &str) -> SplitText<'_> {
 
 struct JsonSplitter<'s> {
     lines: LineCounter<'s>,
-    /// How many objects the lists of this document have given so far.
+    /// Number of objects that the lists of this document have yielded so far.
     items: u32,
     split: SplitText<'s>,
 }
 
 impl<'s> JsonSplitter<'s> {
-    /// Takes an object, or all that its list holds.
-    fn add_object_or_items(&mut self, origin: ObjectOrigin, outside: Outside<'s>, body: &'s str, depth: usize) {
-        let Outside { api_version, kind, items } = outside;
-        let (Some(of), Some(items)) = (list_item_kind(&kind), items) else {
+    /// Adds an object, or all items if the object is a list.
+    fn add_object_or_items(&mut self, origin: ObjectOrigin, top_level: Outside<'s>, body: &'s str, depth: usize) {
+        let Outside { api_version, kind, items } = top_level;
+        let (Some(item_kind), Some(items)) = (list_item_kind(&kind), items) else {
             self.split.objects.push(RawObject { origin, api_version, kind, body: ObjectBody::Json(body) });
             return;
         };
@@ -86,16 +87,16 @@ impl<'s> JsonSplitter<'s> {
                 }
             };
             // A typed list of the API server does not repeat the kind in its items.
-            let kind = head.kind.unwrap_or_else(|| Cow::Owned(of.to_owned()));
+            let kind = head.kind.unwrap_or_else(|| Cow::Owned(item_kind.to_owned()));
             let api_version = head.api_version.unwrap_or_else(|| api_version.clone());
             if list_item_kind(&kind).is_none() {
                 self.split.objects.push(RawObject { origin, api_version, kind, body: ObjectBody::Json(text) });
                 continue;
             }
             match serde_json::from_str::<Outside<'s>>(text) {
-                Ok(inside) => {
+                Ok(inner_list) => {
                     self.items -= 1;
-                    self.add_object_or_items(origin, inside, text, depth + 1);
+                    self.add_object_or_items(origin, inner_list, text, depth + 1);
                 }
                 Err(cause) => self.split.add_unreadable(origin, describe_error(&cause)),
             }
@@ -105,16 +106,16 @@ impl<'s> JsonSplitter<'s> {
 
 fn describe_error(cause: &serde_json::Error) -> String {
     use serde_json::error::Category;
-    let words = without_position(&cause.to_string());
+    let message = without_position(&cause.to_string());
     match cause.classify() {
         Category::Syntax | Category::Eof | Category::Io => {
-            format!("is not valid JSON: {words} (column {})", cause.column())
+            format!("is not valid JSON: {message} (column {})", cause.column())
         }
-        Category::Data => format!("is not a Kubernetes object: {words}"),
+        Category::Data => format!("is not a Kubernetes object: {message}"),
     }
 }
 
-/// What an object says that it is.
+/// `apiVersion` and `kind` of an object; `None` if a field is missing.
 #[derive(Default)]
 struct Head<'s> {
     api_version: Option<Cow<'s, str>>,
@@ -156,7 +157,8 @@ impl<'s> Visitor<'s> for HeadSeed<'_, 's> {
                 Key::Other => drop(map.next_value::<IgnoredAny>()?),
             }
             if self.0.api_version.is_some() && self.0.kind.is_some() {
-                // Not an error: it is how a visitor says that it has seen enough, and `head` knows.
+                // Not a failure: a visitor can stop early only by returning an error. `read_head`
+                // ignores it if both fields are known.
                 return Err(A::Error::custom("enough"));
             }
         }
@@ -176,7 +178,7 @@ enum Key {
 #[derive(Deserialize)]
 struct Text<'s>(#[serde(borrow)] Cow<'s, str>);
 
-/// Line numbers of places that are asked for in rising order, so that the text is counted through once.
+/// Counts lines. Positions must be requested in ascending order, so that the text is scanned once.
 struct LineCounter<'s> {
     text: &'s str,
     at: usize,
@@ -184,7 +186,7 @@ struct LineCounter<'s> {
 }
 
 impl LineCounter<'_> {
-    /// The line of a byte.
+    /// Returns the line of a byte offset, from 1.
     fn line_of_byte(&mut self, byte: usize) -> u32 {
         let ahead = self.text.as_bytes().get(self.at..byte).unwrap_or_default();
         self.line += ahead.split(|byte| *byte == b'\n').skip(1).count() as u32;
@@ -192,7 +194,7 @@ impl LineCounter<'_> {
         self.line
     }
 
-    /// The line on which a piece of this text begins.
+    /// Returns the line on which a slice of this text begins.
     fn line_of_piece(&mut self, piece: &str) -> u32 {
         let offset = (piece.as_ptr() as usize).saturating_sub(self.text.as_ptr() as usize);
         self.line_of_byte(offset.min(self.text.len()))

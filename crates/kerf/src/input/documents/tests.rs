@@ -1,4 +1,4 @@
-//! Streams of every shape: what is found in them, and where.
+//! Splitting of streams: which objects are found, and at which origin.
 
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
@@ -6,16 +6,16 @@ use super::*;
 
 /// Kind, document, item and line of an object.
 type ObjectRow = (String, u32, u32, u32);
-/// Document, line and message of what cannot be read.
+/// Document, line and message of an unreadable document.
 type UnreadableRow = (u32, u32, String);
 
 fn outline(text: &str) -> (Vec<ObjectRow>, Vec<UnreadableRow>) {
     let SplitText { objects, unreadable } = split(0, text);
     let objects = objects
         .iter()
-        .map(|found| (found.kind.to_string(), found.origin.document, found.origin.item, found.origin.line));
+        .map(|object| (object.kind.to_string(), object.origin.document, object.origin.item, object.origin.line));
     let unreadable =
-        unreadable.into_iter().map(|trouble| (trouble.origin.document, trouble.origin.line, trouble.message));
+        unreadable.into_iter().map(|document| (document.origin.document, document.origin.line, document.message));
     (objects.collect(), unreadable.collect())
 }
 
@@ -30,7 +30,7 @@ fn object_row(kind: &str, document: u32, item: u32, line: u32) -> ObjectRow {
 }
 
 #[test]
-fn yaml_documents_are_numbered_and_know_their_line() {
+fn yaml_documents_have_numbers_and_lines() {
     let text = "# head\n---\nkind: A\n---\n\n# note\nkind: B\n--- {kind: C}\n---\n# only a comment\n---\nkind: D\n";
     assert_eq!(
         objects(text),
@@ -44,7 +44,7 @@ fn yaml_documents_are_numbered_and_know_their_line() {
 }
 
 #[test]
-fn a_marker_in_a_block_scalar_is_one_only_at_the_beginning_of_a_line() {
+fn an_indented_marker_in_a_block_scalar_is_not_a_marker() {
     assert_eq!(
         objects("kind: A\ntext: |\n  ---\n  more\n---\nkind: B\n"),
         [object_row("A", 1, 0, 1), object_row("B", 2, 0, 6)]
@@ -53,7 +53,7 @@ fn a_marker_in_a_block_scalar_is_one_only_at_the_beginning_of_a_line() {
 
 // spec 09 #2: files without an object
 #[test]
-fn nothing_is_found_in_nothing() {
+fn a_text_without_objects_yields_none() {
     for text in ["", "\n", "# a comment\n", "---\n", "---\n---\n# nothing\n", "null\n"] {
         assert_eq!(objects(text), [], "{text:?}");
     }
@@ -70,7 +70,7 @@ fn a_syntax_error_names_document_and_line_and_hides_no_other_document() {
 }
 
 #[test]
-fn lists_are_opened_in_yaml_and_json() {
+fn lists_are_split_in_yaml_and_json() {
     let yaml =
         "kind: List\napiVersion: v1\nitems:\n- kind: Pod\n- {kind: Node}\n- kind: List\n  items: [{kind: Job}]\n";
     assert_eq!(objects(yaml), [object_row("Pod", 1, 1, 1), object_row("Node", 1, 2, 1), object_row("Job", 1, 3, 1)]);
@@ -87,24 +87,24 @@ fn lists_are_opened_in_yaml_and_json() {
 }
 
 #[test]
-fn items_of_a_typed_list_take_their_kind_from_it() {
+fn items_of_a_typed_list_get_their_kind_from_the_list() {
     for text in [
         "{\"kind\": \"PodList\", \"apiVersion\": \"v1\", \"items\": [{\"metadata\": {}}]}",
         "kind: PodList\napiVersion: v1\nitems:\n- metadata: {}\n",
     ] {
-        let found = split(0, text).objects;
-        assert_eq!((found[0].api_version.as_ref(), found[0].kind.as_ref()), ("v1", "Pod"), "{text}");
+        let objects = split(0, text).objects;
+        assert_eq!((objects[0].api_version.as_ref(), objects[0].kind.as_ref()), ("v1", "Pod"), "{text}");
     }
 }
 
 #[test]
-fn empty_lists_are_no_objects_and_no_problem() {
+fn an_empty_list_has_no_objects_and_no_problems() {
     assert_eq!(objects("{\"kind\":\"List\",\"apiVersion\":\"v1\",\"items\":[]}"), []);
     assert_eq!(objects("kind: List\napiVersion: v1\nitems: []\n"), []);
 }
 
 #[test]
-fn json_documents_may_stand_between_yaml_markers() {
+fn json_documents_may_be_separated_by_yaml_markers() {
     assert_eq!(
         objects("{\"kind\": \"A\"}\n---\n{\"kind\": \"B\"}\n"),
         [object_row("A", 1, 0, 1), object_row("B", 2, 0, 3)]
@@ -114,13 +114,13 @@ fn json_documents_may_stand_between_yaml_markers() {
 
 #[test]
 fn merge_keys_and_anchors_are_resolved() {
-    let SplitText { objects: found, unreadable } = split(0, "base: &b {x: 1}\nkind: A\nmore:\n  <<: *b\n  z: 2\n");
+    let SplitText { objects, unreadable } = split(0, "base: &b {x: 1}\nkind: A\nmore:\n  <<: *b\n  z: 2\n");
     assert_eq!(unreadable, []);
-    assert_eq!(found[0].body.tree().unwrap()["more"], serde_json::json!({"x": 1, "z": 2}));
+    assert_eq!(objects[0].body.tree().unwrap()["more"], serde_json::json!({"x": 1, "z": 2}));
 }
 
 #[test]
-fn what_is_no_object_is_named() {
+fn a_value_that_is_not_an_object_is_reported() {
     for (text, start) in [
         ("[1, 2]", "is not a Kubernetes object: expected fields like `apiVersion` and `kind`, found a list"),
         ("just text", "is not a Kubernetes object: expected fields like `apiVersion` and `kind`, found a string"),
@@ -131,19 +131,19 @@ fn what_is_no_object_is_named() {
         ("{\"kind\": \"List\", \"items\": [3]}", "is not a Kubernetes object: "),
         ("a: *missing", "is not valid YAML: "),
     ] {
-        let (found, unreadable) = outline(text);
-        assert!(found.is_empty() && unreadable.len() == 1, "{text}: {found:?} {unreadable:?}");
+        let (objects, unreadable) = outline(text);
+        assert!(objects.is_empty() && unreadable.len() == 1, "{text}: {objects:?} {unreadable:?}");
         assert!(unreadable[0].2.starts_with(start), "{text}: {}", unreadable[0].2);
     }
 }
 
 #[test]
-fn lists_in_lists_end_somewhere() {
+fn the_nesting_of_lists_is_limited() {
     let mut text = "{\"kind\":\"Pod\",\"apiVersion\":\"v1\"}".to_owned();
     for _ in 0..100 {
         text = format!("{{\"kind\":\"List\",\"apiVersion\":\"v1\",\"items\":[{text}]}}");
     }
-    let (found, unreadable) = outline(&text);
-    assert!(found.is_empty());
-    assert_eq!(unreadable[0].2, "lists stand in lists more than 8 deep");
+    let (objects, unreadable) = outline(&text);
+    assert!(objects.is_empty());
+    assert_eq!(unreadable[0].2, "lists are nested more than 8 levels deep");
 }

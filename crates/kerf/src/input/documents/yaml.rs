@@ -1,5 +1,6 @@
-//! YAML streams. They are cut at the document markers by hand, because then each document has its number and line whatever becomes of
-//! the others; a marker at the beginning of a line is one wherever it stands, YAML allows no exception.
+//! Splits YAML streams. This module finds the document markers itself, so that each document has
+//! its number and line even if other documents are invalid. In YAML, `---` at the beginning of a
+//! line is always a marker.
 
 use kerf_api::yaml;
 use serde_json::Value;
@@ -10,16 +11,16 @@ use super::{LIST_DEPTH_MAX, LISTS_TOO_DEEP_MESSAGE, ObjectBody, ObjectOrigin, Ra
 #[derive(Debug, PartialEq, Eq)]
 struct Document<'s> {
     text: &'s str,
-    /// The line that its text begins on, from 1.
+    /// Line on which the text begins, from 1.
     line: u32,
 }
 
-/// Whether the text has a document marker after its first line.
+/// Returns true if the text has a document marker after its first line.
 pub(super) fn has_several_documents(text: &str) -> bool {
     text.lines().skip(1).any(|line| after_document_marker(line).is_some())
 }
 
-/// The objects of a YAML text.
+/// Splits a YAML text into objects.
 pub(super) fn split(source: u32, text: &str) -> SplitText<'_> {
     let mut splitter = YamlSplitter { items: 0, split: SplitText::default() };
     for (index, document) in documents(text).into_iter().enumerate() {
@@ -42,20 +43,21 @@ pub(super) fn split(source: u32, text: &str) -> SplitText<'_> {
     splitter.split
 }
 
-/// A list that items stand in, for what they do not say themselves.
+/// The list that contains an item; it provides `apiVersion` and `kind` that the item does not
+/// repeat.
 struct ParentList<'l> {
     api_version: &'l str,
     item_kind: &'l str,
 }
 
 struct YamlSplitter<'s> {
-    /// How many objects the lists of this document have given so far.
+    /// Number of objects that the lists of this document have yielded so far.
     items: u32,
     split: SplitText<'s>,
 }
 
 impl YamlSplitter<'_> {
-    /// Takes an object, or all that its list holds.
+    /// Adds an object, or all items if the object is a list.
     fn add_object_or_items(
         &mut self,
         origin: ObjectOrigin,
@@ -70,17 +72,17 @@ impl YamlSplitter<'_> {
                 return;
             }
         };
-        let Some((of, Value::Array(items))) = list_item_kind(&kind).zip(tree.get_mut("items")) else {
-            let found =
+        let Some((item_kind, Value::Array(items))) = list_item_kind(&kind).zip(tree.get_mut("items")) else {
+            let object =
                 RawObject { origin, api_version: api_version.into(), kind: kind.into(), body: ObjectBody::Tree(tree) };
-            self.split.objects.push(found);
+            self.split.objects.push(object);
             return;
         };
         if depth == LIST_DEPTH_MAX {
             self.split.add_unreadable(origin, LISTS_TOO_DEEP_MESSAGE.to_owned());
             return;
         }
-        let list = ParentList { api_version: &api_version, item_kind: of };
+        let list = ParentList { api_version: &api_version, item_kind };
         for item in std::mem::take(items) {
             let is_list = item.get("kind").and_then(Value::as_str).is_some_and(|kind| list_item_kind(kind).is_some());
             if !is_list {
@@ -91,7 +93,7 @@ impl YamlSplitter<'_> {
     }
 }
 
-/// What an object says that it is, or what its list says for it.
+/// Returns `apiVersion` and `kind` of an object, or those that its list provides.
 fn read_head(tree: &Value, list: Option<&ParentList<'_>>) -> Result<(String, String), String> {
     let Value::Object(fields) = tree else {
         return Err(format!("expected fields like `apiVersion` and `kind`, found {}", describe_type(tree)));
@@ -104,7 +106,7 @@ fn read_head(tree: &Value, list: Option<&ParentList<'_>>) -> Result<(String, Str
     Ok((text("apiVersion", list.map(|list| list.api_version))?, text("kind", list.map(|list| list.item_kind))?))
 }
 
-/// What a value is, for a sentence.
+/// Returns the type of a value, for error messages.
 fn describe_type(value: &Value) -> &'static str {
     match value {
         Value::Null => "nothing",
@@ -116,7 +118,8 @@ fn describe_type(value: &Value) -> &'static str {
     }
 }
 
-/// Cuts a stream at its markers. What stands before the first marker is a document only if it says something.
+/// Splits a stream at its markers. Text before the first marker is a document only if it has
+/// content.
 fn documents(text: &str) -> Vec<Document<'_>> {
     let mut documents = Vec::new();
     let mut start = 0;
@@ -137,13 +140,13 @@ fn documents(text: &str) -> Vec<Document<'_>> {
 }
 
 fn push_document<'s>(documents: &mut Vec<Document<'s>>, text: &'s str, line: u32, is_preamble: bool) {
-    // `...` ends a document; what follows it before the next marker can only be comments.
+    // `...` ends a document; only comments can follow it before the next marker.
     if !is_preamble || !text.lines().all(|line| is_blank(line) || line.starts_with('%')) {
         documents.push(Document { text, line });
     }
 }
 
-/// What follows a document marker on its line, if the line is one.
+/// Returns the rest of the line after a document marker, or `None` if the line has no marker.
 fn after_document_marker(line: &str) -> Option<&str> {
     line.strip_prefix("---").filter(|rest| rest.is_empty() || rest.starts_with([' ', '\t', '\r', '\n']))
 }

@@ -1,4 +1,4 @@
-//! Whole inputs: what is read from them and what is complained about.
+//! Loading of whole inputs: objects, problems and warnings.
 
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
@@ -6,7 +6,7 @@ use super::*;
 
 const ONE: NonZeroUsize = NonZeroUsize::MIN;
 
-/// Reads texts as if they were files.
+/// Loads texts as if they were files.
 fn load_texts(texts: &[(&str, &str)]) -> Result<Loaded, Vec<String>> {
     let sources: Vec<Source> =
         texts.iter().map(|(name, text)| Source { name: (*name).to_owned(), text: (*text).to_owned() }).collect();
@@ -19,7 +19,7 @@ fn pod_names(loaded: &Loaded) -> Vec<String> {
 }
 
 #[test]
-fn objects_come_out_by_name_whatever_the_order_of_documents() {
+fn objects_are_sorted_by_name_in_any_order_of_documents() {
     let a = "apiVersion: v1\nkind: Pod\nmetadata: {name: b}\n";
     let b = "apiVersion: v1\nkind: Pod\nmetadata: {name: a, namespace: z}\n";
     let c = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\n";
@@ -43,21 +43,21 @@ fn identical_duplicates_are_accepted_however_they_are_written() {
 
 // spec 09 #7
 #[test]
-fn different_duplicates_name_both_places() {
+fn the_error_about_different_duplicates_names_both_origins() {
     let first = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {containers: [{name: x, image: one}]}\n";
-    // They differ in a field that no decision reads: they are different all the same.
+    // They differ in a field that no decision reads; they are still different objects.
     let second = "---\n# again\napiVersion: v1\nkind: Pod\nmetadata: {name: a, namespace: default}\nspec: {containers: [{name: x, image: two}]}\n";
     assert_eq!(
         load_texts(&[("a.yaml", first), ("b.yaml", second)]).unwrap_err(),
         [
-            "b.yaml, document 1, line 3: Pod `default/a` differs from the one of the same name at a.yaml, document 1, line 1"
+            "b.yaml, document 1, line 3: Pod `default/a` is defined twice with different content, first at a.yaml, document 1, line 1"
         ]
     );
 }
 
 // spec 09 #7
 #[test]
-fn objects_of_one_name_in_two_namespaces_or_kinds_are_no_duplicates() {
+fn objects_of_one_name_in_two_namespaces_or_kinds_are_not_duplicates() {
     let text = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\n---\napiVersion: v1\nkind: Pod\nmetadata: {name: a, namespace: b}\n---\napiVersion: v1\nkind: Node\nmetadata: {name: a}\n";
     assert_eq!(load_texts(&[("x", text)]).unwrap().counts, BTreeMap::from([(InputKind::Pod, 2), (InputKind::Node, 1)]));
 }
@@ -71,16 +71,16 @@ fn every_problem_of_every_file_is_listed_in_order() {
     first.yaml, document 1, line 1: Pod: metadata.name: Required value: name is required
     first.yaml, document 2, line 5: Pod `b/a`: spec.containers[0].resources.requests[cpu]: invalid quantity "much": quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'
     first.yaml, document 2, line 5: Pod `b/a`: spec.priority: invalid type: string "high", expected i32
-    first.yaml, document 3, line 12: apiVersion: Required value: every object names its apiVersion and kind
+    first.yaml, document 3, line 12: apiVersion: Required value: every object must have apiVersion and kind
     first.yaml, document 4, line 14: is not valid YAML: unclosed bracket '['
     second.json, document 1, line 1, item 1: Deployment `d`: spec.replicas: Invalid value: -1: must be greater than or equal to 0
     second.json, document 1, line 1, item 1: Deployment `d`: spec.template.spec.nodeName: invalid type: integer `3`, expected a string
-    second.json, document 1, line 1, item 2: kind: Required value: every object names its apiVersion and kind
+    second.json, document 1, line 1, item 2: kind: Required value: every object must have apiVersion and kind
     "#);
 }
 
 #[test]
-fn kinds_that_nobody_reads_are_one_line() {
+fn ignored_kinds_are_one_warning() {
     let text = "apiVersion: v1\nkind: ConfigMap\n---\napiVersion: v1\nkind: ConfigMap\n---\napiVersion: policy/v1beta1\nkind: PodDisruptionBudget\n";
     let loaded = load_texts(&[("x", text)]).unwrap();
     assert_eq!(
@@ -91,9 +91,9 @@ fn kinds_that_nobody_reads_are_one_line() {
     );
 }
 
-// spec 09 #11, as far as reading goes
+// spec 09 #11, for loading
 #[test]
-fn any_number_of_threads_reads_the_same() {
+fn the_number_of_threads_does_not_change_the_result() {
     let items: Vec<String> = (0..3000)
         .map(|n| {
             format!(

@@ -1,4 +1,4 @@
-//! Which pods workloads lack.
+//! Missing pods of workloads.
 
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
@@ -6,17 +6,18 @@ use super::*;
 use crate::input::decode::decode;
 use crate::input::documents;
 
-/// The pods that the workloads of a text lack, with their owner; then the claims that come with them.
+/// Returns the names of the pods that the workloads of a text lack, and of the
+/// PersistentVolumeClaims that are created with them.
 fn created_names(text: &str) -> (Vec<String>, Vec<String>) {
     let split = documents::split(0, text);
     assert_eq!(split.unreadable, []);
     fn all<T>(
-        found: &[documents::RawObject<'_>],
+        objects: &[documents::RawObject<'_>],
         kind: InputKind,
         read: impl Fn(&ObjectBody<'_>) -> T,
     ) -> Vec<WithOrigin<T>> {
-        let of_kind = found.iter().filter(|found| InputKind::of(&found.api_version, &found.kind) == Some(kind));
-        of_kind.map(|found| WithOrigin { origin: found.origin, object: read(&found.body) }).collect()
+        let of_kind = objects.iter().filter(|objects| InputKind::of(&objects.api_version, &objects.kind) == Some(kind));
+        of_kind.map(|objects| WithOrigin { origin: objects.origin, object: read(&objects.body) }).collect()
     }
     let of_workloads =
         |kind| all(&split.objects, kind, |body| read(kind, body, &PodDefaults::default()).unwrap().object);
@@ -30,8 +31,8 @@ fn created_names(text: &str) -> (Vec<String>, Vec<String>) {
     let pods = all(&split.objects, InputKind::Pod, |body| decode(body).unwrap());
     let claims = all(&split.objects, InputKind::PersistentVolumeClaim, |body| decode(body).unwrap());
     let created = create_missing_pods(&workloads, &pods, &claims).unwrap();
-    let pod = |given: &WithOrigin<Pod>| given.object.metadata.name.to_string();
-    let claim = |given: &WithOrigin<PersistentVolumeClaim>| given.object.metadata.name.to_string();
+    let pod = |entry: &WithOrigin<Pod>| entry.object.metadata.name.to_string();
+    let claim = |entry: &WithOrigin<PersistentVolumeClaim>| entry.object.metadata.name.to_string();
     (created.pods.iter().map(pod).collect(), created.volume_claims.iter().map(claim).collect())
 }
 
@@ -57,13 +58,14 @@ fn spec_09_16_a_deployment_of_three_with_two_pods_lacks_one() {
     for owner in [OWNED_BY_DEPLOYMENT, OWNED_BY_REPLICA_SET] {
         let two = format!("{DEPLOYMENT}{}{}", pod("web-0", owner, ""), pod("web-x", owner, ""));
         assert_eq!(created_pod_names(&two), ["web-1"], "{owner}");
-        // The replica set between them makes no difference, and lacks nothing on its own account.
+        // The ReplicaSet between Deployment and pods makes no difference and lacks no pods of its
+        // own.
         assert_eq!(created_pod_names(&format!("{two}{REPLICA_SET}")), ["web-1"], "{owner}");
     }
     assert_eq!(created_pod_names(&format!("{DEPLOYMENT}{REPLICA_SET}")), ["web-0", "web-1", "web-2"]);
 }
 
-// spec 09 #16: a pod of someone else does not count
+// spec 09 #16: pods of other owners do not count
 #[test]
 fn only_owned_pods_count() {
     for owner in [
@@ -77,18 +79,19 @@ fn only_owned_pods_count() {
     }
 }
 
-// The controller of a workload that is going makes no more pods for it, whoever else still waits for its end.
+// The controller of a workload that is being deleted creates no pods, even while a finalizer delays
+// the deletion.
 #[test]
-fn a_workload_that_is_going_lacks_nothing() {
-    let going = |text: &str| text.replace("metadata: {", "metadata: {deletionTimestamp: 2026-03-04T11:00:00Z, ");
-    assert_eq!(created_pod_names(&going(DEPLOYMENT)), Vec::<String>::new());
-    assert_eq!(created_pod_names(&format!("{}{REPLICA_SET}", going(DEPLOYMENT))), Vec::<String>::new());
+fn a_workload_that_is_being_deleted_lacks_no_pods() {
+    let deleting = |text: &str| text.replace("metadata: {", "metadata: {deletionTimestamp: 2026-03-04T11:00:00Z, ");
+    assert_eq!(created_pod_names(&deleting(DEPLOYMENT)), Vec::<String>::new());
+    assert_eq!(created_pod_names(&format!("{}{REPLICA_SET}", deleting(DEPLOYMENT))), Vec::<String>::new());
     let job = "apiVersion: batch/v1\nkind: Job\nmetadata: {name: j}\nspec: {parallelism: 2}\n";
-    assert_eq!((created_pod_names(job).len(), created_pod_names(&going(job)).len()), (2, 0));
+    assert_eq!((created_pod_names(job).len(), created_pod_names(&deleting(job)).len()), (2, 0));
 }
 
 #[test]
-fn pods_that_are_over_or_going_are_replaced() {
+fn finished_and_terminating_pods_are_replaced() {
     for rest in ["status: {phase: Succeeded}", "status: {phase: Failed}"] {
         assert_eq!(
             created_pod_names(&format!("{DEPLOYMENT}{}", pod("x", OWNED_BY_DEPLOYMENT, rest))).len(),
@@ -96,22 +99,22 @@ fn pods_that_are_over_or_going_are_replaced() {
             "{rest}"
         );
     }
-    let going = pod("x", OWNED_BY_DEPLOYMENT, "")
+    let deleting = pod("x", OWNED_BY_DEPLOYMENT, "")
         .replace("metadata: {", "metadata: {deletionTimestamp: \"2026-03-04T12:00:00Z\", ");
-    assert_eq!(created_pod_names(&format!("{DEPLOYMENT}{going}")).len(), 3);
+    assert_eq!(created_pod_names(&format!("{DEPLOYMENT}{deleting}")).len(), 3);
     let set = DEPLOYMENT.replace("Deployment", "StatefulSet");
-    assert_eq!(created_pod_names(&format!("{set}{}", going.replace("Deployment", "StatefulSet"))).len(), 2);
+    assert_eq!(created_pod_names(&format!("{set}{}", deleting.replace("Deployment", "StatefulSet"))).len(), 2);
 }
 
 #[test]
-fn a_replica_set_of_its_own_stands_for_its_pods() {
+fn a_replica_set_without_its_deployment_lacks_pods() {
     let alone = "apiVersion: apps/v1\nkind: ReplicaSet\nmetadata: {name: r}\nspec: {replicas: 2}\n";
     assert_eq!(created_pod_names(alone), ["r-0", "r-1"]);
     assert_eq!(created_pod_names(&REPLICA_SET.replace("---\n", "")), ["web-5d4f-0", "web-5d4f-1", "web-5d4f-2"]);
 }
 
 #[test]
-fn replicas_default_to_one_and_may_be_none() {
+fn replicas_default_to_one_and_may_be_zero() {
     assert_eq!(created_pod_names("apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: d}\nspec: {}\n"), ["d-0"]);
     assert_eq!(
         created_pod_names("apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: d}\nspec: {replicas: 0}\n"),
@@ -124,7 +127,7 @@ fn job(spec: &str, status: &str) -> String {
 }
 
 #[test]
-fn spec_09_17_a_job_lacks_what_it_may_run_now() {
+fn spec_09_17_a_job_lacks_the_pods_that_may_run_now() {
     let by_job = "{apiVersion: batch/v1, kind: Job, name: j}";
     assert_eq!(created_pod_names(&job("parallelism: 5, completions: 3", "")), ["j-0", "j-1", "j-2"]);
     assert_eq!(created_pod_names(&job("parallelism: 5, completions: 3, suspend: true", "")), [""; 0]);
@@ -140,7 +143,7 @@ fn spec_09_17_a_job_lacks_what_it_may_run_now() {
     assert_eq!(created_pod_names(&job("", "")), ["j-0"]);
     assert_eq!(created_pod_names(&job("parallelism: 0, completions: 3", "")), [""; 0]);
     assert_eq!(created_pod_names(&job("parallelism: 2, completions: 3", "succeeded: 2")).len(), 1);
-    // A work queue runs at its width until one of its pods succeeds.
+    // A work queue runs `parallelism` pods until one of them succeeds.
     assert_eq!(created_pod_names(&job("parallelism: 4", "")).len(), 4);
     assert_eq!(created_pod_names(&job("parallelism: 4", "succeeded: 1")), [""; 0]);
     let running = job("parallelism: 2, completions: 3", "") + &pod("a", by_job, "status: {phase: Running}");
@@ -150,7 +153,7 @@ fn spec_09_17_a_job_lacks_what_it_may_run_now() {
 }
 
 #[test]
-fn stateful_sets_fill_their_gaps_and_bring_their_claims() {
+fn stateful_sets_fill_gaps_in_ordinals_and_create_claims() {
     let set = "apiVersion: apps/v1\nkind: StatefulSet\nmetadata: {name: db}\nspec: {replicas: 3, ordinals: {start: 5}, volumeClaimTemplates: [{metadata: {name: data}, spec: {storageClassName: fast}}]}\n";
     let owner = "{apiVersion: apps/v1, kind: StatefulSet, name: db}";
     let claim = "---\napiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: data-db-7}\n";
@@ -166,13 +169,13 @@ fn a_replication_controller_lacks_pods_like_a_replica_set() {
 }
 
 #[test]
-fn two_workloads_of_one_name_share_the_names_of_pods() {
+fn pods_of_two_workloads_with_one_name_have_different_names() {
     let both = format!("{DEPLOYMENT}---\n{}", DEPLOYMENT.replace("Deployment", "StatefulSet"));
     assert_eq!(created_pod_names(&both), ["web-0", "web-1", "web-2", "web-3", "web-4", "web-5"]);
 }
 
 #[test]
-fn created_pods_look_like_their_template_and_name_their_owner() {
+fn created_pods_have_the_labels_of_the_template_and_an_owner() {
     let split = documents::split(0, DEPLOYMENT);
     let deployment = read(InputKind::Deployment, &split.objects[0].body, &PodDefaults::default()).unwrap().object;
     let deployments = vec![WithOrigin { origin: split.objects[0].origin, object: deployment }];
@@ -183,11 +186,11 @@ fn created_pods_look_like_their_template_and_name_their_owner() {
 }
 
 #[test]
-fn a_slip_of_the_pen_is_no_cluster() {
+fn too_many_pods_are_an_error() {
     let text = DEPLOYMENT.replace("replicas: 3", "replicas: 2000000000");
     let split = documents::split(0, &text);
     let deployment = read(InputKind::Deployment, &split.objects[0].body, &PodDefaults::default()).unwrap().object;
     let deployments = vec![WithOrigin { origin: split.objects[0].origin, object: deployment }];
     let (_, message) = create_missing_pods(&Workloads { deployments, ..Workloads::default() }, &[], &[]).unwrap_err();
-    assert_eq!(message, "Deployment `web` lacks 2000000000 pods; with them the input has more than 1000000");
+    assert_eq!(message, "Deployment `web` needs 2000000000 more pods; the input would then have more than 1000000");
 }

@@ -1,5 +1,6 @@
-//! A plan as people read it (spec 09 section 2.3): new nodes, pods for nodes that are there, what finds no place and why, nodes that go and
-//! nodes that stay and why, and one line of money. Like is put with like and long lists are cut short, so that a plan for 500 nodes fits on a screen.
+//! A plan as a table for people (spec 09 section 2.3): new nodes, pods on existing nodes, unplaced
+//! pods with reasons, nodes to remove, nodes that stay with reasons, and the cost. Equal rows are
+//! merged and long tables are truncated, so that a plan for 500 nodes fits on a screen.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -12,15 +13,15 @@ use super::{
 };
 use crate::output::table;
 
-/// The most rows of a table; what is beyond is counted.
+/// Maximum number of rows of a table; further rows are only counted.
 const ROWS_MAX: usize = 20;
 
 pub(super) fn render(plan: &PublishedPlan<'_>) -> String {
     let sections = [
         ("New nodes", new_nodes_table(&plan.provisioning.node_claims)),
-        ("Pods for nodes that are there", existing_nodes_table(&plan.provisioning.existing_nodes)),
-        ("No place", unschedulable_table(&plan.provisioning.unschedulable)),
-        ("Nodes that go", commands_table(&plan.disruption.commands)),
+        ("Pods on existing nodes", existing_nodes_table(&plan.provisioning.existing_nodes)),
+        ("Unschedulable pods", unschedulable_table(&plan.provisioning.unschedulable)),
+        ("Nodes to remove", commands_table(&plan.disruption.commands)),
         ("Nodes that stay", blocked_nodes_table(&plan.disruption.blocked)),
     ];
     let mut text = String::new();
@@ -34,7 +35,7 @@ pub(super) fn render(plan: &PublishedPlan<'_>) -> String {
     text
 }
 
-/// Machines of the same kind are one row.
+/// One row per kind of instance.
 fn new_nodes_table(claims: &[PublishedNodeClaim<'_>]) -> String {
     let mut rows: BTreeMap<[String; 5], (usize, usize)> = BTreeMap::new();
     for claim in claims {
@@ -59,7 +60,7 @@ fn existing_nodes_table(nodes: &[PublishedPlacement<'_>]) -> String {
     truncated_table(&["NODE", "PODS"], nodes.iter().map(row).collect())
 }
 
-/// Pods that wait for the same reason are one row.
+/// One row per reason.
 fn unschedulable_table(pods: &[PublishedUnschedulable<'_>]) -> String {
     let mut rows: BTreeMap<(&str, &str), Vec<&str>> = BTreeMap::new();
     for pod in pods {
@@ -71,10 +72,10 @@ fn unschedulable_table(pods: &[PublishedUnschedulable<'_>]) -> String {
     truncated_table(&["PODS", "CODE", "WHY"], rows.iter().map(row).collect())
 }
 
-/// Commands in the order of execution.
+/// One row per command, in the order of execution.
 fn commands_table(commands: &[PublishedCommand<'_>]) -> String {
     let row = |command: &PublishedCommand<'_>| {
-        let new = command.replacements.iter().map(|replacement| match &replacement.estimate {
+        let new_nodes = command.replacements.iter().map(|replacement| match &replacement.estimate {
             Some(estimate) => abbreviated(estimate.instance_type, replacement.instance_types.len()),
             None => replacement.node_pool.to_owned(),
         });
@@ -83,7 +84,7 @@ fn commands_table(commands: &[PublishedCommand<'_>]) -> String {
             command.decision.to_owned(),
             abbreviated(command.nodes.first().copied().unwrap_or_default(), command.nodes.len()),
             command.pods.len().to_string(),
-            new.collect::<Vec<_>>().join(", "),
+            new_nodes.collect::<Vec<_>>().join(", "),
             dollars(command.savings_per_hour),
         ]
     };
@@ -93,7 +94,7 @@ fn commands_table(commands: &[PublishedCommand<'_>]) -> String {
     )
 }
 
-/// Nodes that stay for the same reason are one row.
+/// One row per reason.
 fn blocked_nodes_table(nodes: &[PublishedBlock<'_>]) -> String {
     let mut rows: BTreeMap<(&str, &str), Vec<&str>> = BTreeMap::new();
     for node in nodes {
@@ -105,7 +106,7 @@ fn blocked_nodes_table(nodes: &[PublishedBlock<'_>]) -> String {
     truncated_table(&["NODES", "CODE", "WHY"], rows.iter().map(row).collect())
 }
 
-/// A table with no more rows than a screen, and a line that counts the rest.
+/// Returns a table with at most [`ROWS_MAX`] rows, and a line with the number of further rows.
 fn truncated_table(head: &[&str], rows: Vec<Vec<String>>) -> String {
     let more = rows.len().saturating_sub(ROWS_MAX);
     let mut text = table(head, rows.into_iter().take(ROWS_MAX));
@@ -115,7 +116,7 @@ fn truncated_table(head: &[&str], rows: Vec<Vec<String>>) -> String {
     text
 }
 
-/// `c-4x +12`: the first of so many.
+/// Returns the first name and the number of further ones: `c-4x +12`.
 fn abbreviated(first: &str, count: usize) -> String {
     if count > 1 { format!("{first} +{}", count - 1) } else { first.to_owned() }
 }
@@ -135,7 +136,7 @@ fn cost_line(cost: PublishedCost) -> String {
     )
 }
 
-/// Four digits behind the point tell the smallest machines apart.
+/// Formats an amount with four decimals, which distinguish the smallest instances.
 fn dollars(amount: f64) -> String {
     format!("{amount:.4}")
 }

@@ -1,11 +1,12 @@
-//! Karpenter's own answers to fifty random worlds, recorded: Kerf places whatever Karpenter places, lawfully, and for no more money.
+//! Karpenter's recorded answers for fifty random clusters: Kerf places every pod that Karpenter
+//! places, without a violation, and for no more money.
 
 use kerf_referee::differential::{KarpenterAnswers, RecordedWorlds, compare_with_karpenter};
 
 use super::in_process_kerf;
 
 #[test]
-fn never_fewer_pods_and_never_dearer_than_karpenter() {
+fn kerf_places_as_many_pods_as_karpenter_and_costs_no_more() {
     let recorded = RecordedWorlds::read(include_str!("../../recorded/karpenter.json")).unwrap();
     let (kerf, _scratch) = in_process_kerf();
     let plan = |manifests: &str, types: &str| {

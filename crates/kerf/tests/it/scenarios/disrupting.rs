@@ -1,4 +1,5 @@
-//! Nodes that need not be there, or are not what they should be, go by themselves; and what runs on them keeps running.
+//! Disruption: empty, underutilized and drifted nodes are removed or replaced, and their pods keep
+//! running.
 
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kerf_api::kwoknodeclass::KWOKNodeClass;
@@ -7,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::scenario_cluster::{ScenarioCluster, claim_condition, node_label, run_scenario};
 
-/// A pool that lets its nodes go soon.
+/// Returns a pool that consolidates its nodes after one second.
 fn consolidating_pool_spec() -> Value {
     json!({"disruption": {"consolidateAfter": "1s", "consolidationPolicy": "WhenEmptyOrUnderutilized"}})
 }
@@ -17,52 +18,58 @@ fn host_anti_affinity(name: &str) -> Value {
         {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": name}}}]}}})
 }
 
-async fn node_names(g: &ScenarioCluster) -> Vec<String> {
-    g.nodes().await.iter().map(kube::ResourceExt::name_any).collect()
+async fn node_names(cluster: &ScenarioCluster) -> Vec<String> {
+    cluster.nodes().await.iter().map(kube::ResourceExt::name_any).collect()
 }
 
 // spec 07 section 13, D
 #[test]
 fn acceptance_d_scaling_down() {
-    run_scenario(async |g| {
-        g.create_pool("default", consolidating_pool_spec()).await;
-        g.start_kerf();
-        g.create_deployment("inflate", 5, "1", json!({})).await;
-        g.wait_until_running("inflate", 5).await;
-        g.wait_until_initialized(1).await;
-        g.scale("inflate", 0).await;
-        g.wait_until("the empty node is gone", async || g.nodes().await.is_empty() && g.claims().await.is_empty())
+    run_scenario(async |cluster| {
+        cluster.create_pool("default", consolidating_pool_spec()).await;
+        cluster.start_kerf();
+        cluster.create_deployment("inflate", 5, "1", json!({})).await;
+        cluster.wait_until_running("inflate", 5).await;
+        cluster.wait_until_initialized(1).await;
+        cluster.scale("inflate", 0).await;
+        cluster
+            .wait_until("the empty node is deleted", async || {
+                cluster.nodes().await.is_empty() && cluster.claims().await.is_empty()
+            })
             .await;
-        g.wait_until("it was told", async || {
-            g.event_messages("DisruptionTerminating").await.iter().any(|text| text.contains("Empty"))
-        })
-        .await;
+        cluster
+            .wait_until("the Event is published", async || {
+                cluster.event_messages("DisruptionTerminating").await.iter().any(|text| text.contains("Empty"))
+            })
+            .await;
     });
 }
 
 // spec 07 section 13, E
 #[test]
 fn acceptance_e_drift_by_node_class() {
-    run_scenario(async |g| {
-        g.create_pool("default", json!({})).await;
-        g.start_kerf();
-        g.create_deployment("inflate", 5, "1", json!({})).await;
-        g.wait_until_running("inflate", 5).await;
-        g.wait_until_initialized(1).await;
-        let before = node_names(g).await;
-        g.create::<KWOKNodeClass>(json!({"metadata": {"name": "newnode"}, "spec": {}})).await;
-        let other = json!({"spec": {"template": {"spec": {"nodeClassRef": {"name": "newnode"}}}}});
-        g.patch(g.cluster_scoped::<NodePool>(), "default", other).await;
-        g.wait_until("the claim has drifted", async || {
-            g.claims().await.iter().any(|claim| claim_condition(claim, "Drifted") == "True")
-        })
-        .await;
-        g.wait_until("another node has taken over", async || {
-            let now = node_names(g).await;
-            now.len() == 1 && now != before && g.running_pods("inflate").await == 5
-        })
-        .await;
-        let claim = g.claims().await.remove(0);
+    run_scenario(async |cluster| {
+        cluster.create_pool("default", json!({})).await;
+        cluster.start_kerf();
+        cluster.create_deployment("inflate", 5, "1", json!({})).await;
+        cluster.wait_until_running("inflate", 5).await;
+        cluster.wait_until_initialized(1).await;
+        let before = node_names(cluster).await;
+        cluster.create::<KWOKNodeClass>(json!({"metadata": {"name": "newnode"}, "spec": {}})).await;
+        let patch = json!({"spec": {"template": {"spec": {"nodeClassRef": {"name": "newnode"}}}}});
+        cluster.patch(cluster.cluster_scoped::<NodePool>(), "default", patch).await;
+        cluster
+            .wait_until("the claim has drifted", async || {
+                cluster.claims().await.iter().any(|claim| claim_condition(claim, "Drifted") == "True")
+            })
+            .await;
+        cluster
+            .wait_until("another node runs the pods", async || {
+                let now = node_names(cluster).await;
+                now.len() == 1 && now != before && cluster.running_pods("inflate").await == 5
+            })
+            .await;
+        let claim = cluster.claims().await.remove(0);
         assert_eq!(claim.spec.node_class_ref.name, "newnode");
     });
 }
@@ -70,63 +77,70 @@ fn acceptance_e_drift_by_node_class() {
 // spec 07 section 13, G
 #[test]
 fn acceptance_g_consolidation() {
-    run_scenario(async |g| {
-        g.create_pool("default", consolidating_pool_spec()).await;
-        g.start_kerf();
-        g.create_deployment("spread", 3, "500m", host_anti_affinity("spread")).await;
-        g.wait_until_running("spread", 3).await;
-        g.wait_until_initialized(3).await;
-        // Nothing keeps them apart any more; the new pods go where there is room.
-        g.scale("spread", 0).await;
-        g.create_deployment("small", 3, "200m", json!({})).await;
-        g.wait_until("fewer nodes carry them", async || {
-            g.running_pods("small").await == 3 && g.nodes().await.len() == 1 && g.claims().await.len() == 1
-        })
-        .await;
+    run_scenario(async |cluster| {
+        cluster.create_pool("default", consolidating_pool_spec()).await;
+        cluster.start_kerf();
+        cluster.create_deployment("spread", 3, "500m", host_anti_affinity("spread")).await;
+        cluster.wait_until_running("spread", 3).await;
+        cluster.wait_until_initialized(3).await;
+        // No anti-affinity keeps the new pods apart; they run where there is free capacity.
+        cluster.scale("spread", 0).await;
+        cluster.create_deployment("small", 3, "200m", json!({})).await;
+        cluster
+            .wait_until("fewer nodes carry them", async || {
+                cluster.running_pods("small").await == 3
+                    && cluster.nodes().await.len() == 1
+                    && cluster.claims().await.len() == 1
+            })
+            .await;
     });
 }
 
 #[test]
-fn a_budget_of_none_keeps_every_node() {
-    run_scenario(async |g| {
+fn a_budget_of_zero_keeps_every_node() {
+    run_scenario(async |cluster| {
         let mut spec = consolidating_pool_spec();
         spec["disruption"]["budgets"] = json!([{"nodes": "0"}]);
-        g.create_pool("default", spec).await;
-        g.start_kerf();
-        g.create_deployment("web", 1, "1", json!({})).await;
-        g.wait_until_running("web", 1).await;
-        g.wait_until_initialized(1).await;
-        g.scale("web", 0).await;
-        g.sleep_seconds(25).await;
-        assert_eq!(g.nodes().await.len(), 1);
-        g.patch(
-            g.cluster_scoped::<NodePool>(),
-            "default",
-            json!({"spec": {"disruption": {"budgets": [{"nodes": "1"}]}}}),
-        )
-        .await;
-        g.wait_until("now it may go", async || g.nodes().await.is_empty()).await;
+        cluster.create_pool("default", spec).await;
+        cluster.start_kerf();
+        cluster.create_deployment("web", 1, "1", json!({})).await;
+        cluster.wait_until_running("web", 1).await;
+        cluster.wait_until_initialized(1).await;
+        cluster.scale("web", 0).await;
+        cluster.sleep_seconds(25).await;
+        assert_eq!(cluster.nodes().await.len(), 1);
+        cluster
+            .patch(
+                cluster.cluster_scoped::<NodePool>(),
+                "default",
+                json!({"spec": {"disruption": {"budgets": [{"nodes": "1"}]}}}),
+            )
+            .await;
+        cluster.wait_until("the node is removed", async || cluster.nodes().await.is_empty()).await;
     });
 }
 
 #[test]
 fn a_changed_template_replaces_nodes_and_pods_keep_running() {
-    run_scenario(async |g| {
-        g.create_pool("default", json!({})).await;
-        g.start_kerf();
-        g.create_deployment("web", 2, "1", host_anti_affinity("web")).await;
-        g.wait_until_running("web", 2).await;
-        g.wait_until_initialized(2).await;
+    run_scenario(async |cluster| {
+        cluster.create_pool("default", json!({})).await;
+        cluster.start_kerf();
+        cluster.create_deployment("web", 2, "1", host_anti_affinity("web")).await;
+        cluster.wait_until_running("web", 2).await;
+        cluster.wait_until_initialized(2).await;
         let budget = json!({"metadata": {"name": "web"}, "spec": {"maxUnavailable": 1, "selector": {"matchLabels": {"app": "web"}}}});
-        g.create_namespaced::<PodDisruptionBudget>(budget).await;
-        let before = node_names(g).await;
-        let label_more = json!({"spec": {"template": {"metadata": {"labels": {"generation": "two"}}}}});
-        g.patch(g.cluster_scoped::<NodePool>(), "default", label_more).await;
-        g.wait_until("both nodes are new", async || {
-            let now = node_names(g).await;
-            now.len() == 2 && !now.iter().any(|name| before.contains(name)) && g.running_pods("web").await == 2
-        })
-        .await;
-        assert!(g.nodes().await.iter().all(|node| node_label(node, "generation") == "two"));
+        cluster.create_namespaced::<PodDisruptionBudget>(budget).await;
+        let before = node_names(cluster).await;
+        let patch = json!({"spec": {"template": {"metadata": {"labels": {"generation": "two"}}}}});
+        cluster.patch(cluster.cluster_scoped::<NodePool>(), "default", patch).await;
+        cluster
+            .wait_until("both nodes are new", async || {
+                let now = node_names(cluster).await;
+                now.len() == 2
+                    && !now.iter().any(|name| before.contains(name))
+                    && cluster.running_pods("web").await == 2
+            })
+            .await;
+        assert!(cluster.nodes().await.iter().all(|node| node_label(node, "generation") == "two"));
     });
 }

@@ -1,5 +1,5 @@
-//! A ground to play a scenario on: a cluster, Kerf's controllers on it, and short ways to ask for things and to wait for others.
-//! What always holds: a scenario begins on a cluster without nodes, pods or pools, whatever the one before it left.
+//! The cluster on which a scenario runs, with Kerf's controllers and helpers that create, read and
+//! wait for objects. Invariant: a scenario begins on a cluster without nodes, pods or pools.
 
 use std::fmt::Debug;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -25,11 +25,11 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
-/// How long anything may take that a scenario waits for.
+/// Maximum time that a scenario waits for one condition.
 const WAIT_TIMEOUT: Duration = Duration::from_mins(2);
 const POLL_INTERVAL: Duration = Duration::from_millis(250);
 
-/// A cluster and those who work on it.
+/// A cluster and the instances of Kerf that run on it.
 pub(crate) struct ScenarioCluster {
     client: Client,
     clock: Clock,
@@ -37,7 +37,7 @@ pub(crate) struct ScenarioCluster {
     kerf_tasks: Vec<(String, KerfTask)>,
 }
 
-/// Kerf at work; dropping it is a crash.
+/// A running Kerf; dropping it has the effect of a crash.
 struct KerfTask {
     shutdown: Shutdown,
     task: JoinHandle<()>,
@@ -49,36 +49,36 @@ impl Drop for KerfTask {
     }
 }
 
-/// There is one real cluster.
+/// Serializes the scenarios on the real cluster, of which there is only one.
 static REAL_CLUSTER_LOCK: Mutex<()> = Mutex::new(());
 
-/// Plays a scenario on the ground at hand.
-pub(crate) fn run_scenario(play: impl AsyncFnOnce(&mut ScenarioCluster)) {
+/// Runs a scenario on the sandbox, or on the real cluster if `KERF_CONTROLPLANE` is set.
+pub(crate) fn run_scenario(scenario: impl AsyncFnOnce(&mut ScenarioCluster)) {
     if std::env::var_os("KERF_CONTROLPLANE").is_some() {
-        let _alone = REAL_CLUSTER_LOCK.lock().unwrap_or_else(PoisonError::into_inner);
+        let _guard = REAL_CLUSTER_LOCK.lock().unwrap_or_else(PoisonError::into_inner);
         tokio::runtime::Runtime::new().unwrap().block_on(async {
             let mut config = kube::Config::infer().await.unwrap();
             config.default_retry = false;
             let client = Client::try_from(config).unwrap();
-            let mut ground = ScenarioCluster { client, clock: Clock::system(), sandbox: None, kerf_tasks: Vec::new() };
-            ground.delete_leftovers().await;
-            ground.install_crds_and_class().await;
-            play(&mut ground).await;
+            let mut cluster = ScenarioCluster { client, clock: Clock::system(), sandbox: None, kerf_tasks: Vec::new() };
+            cluster.delete_leftovers().await;
+            cluster.install_crds_and_class().await;
+            scenario(&mut cluster).await;
         });
     } else {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
         runtime.block_on(async {
             let clock = Clock::starting_at("2026-01-01T00:00:00Z".parse().unwrap());
-            let cluster = Cluster::start(ClusterConfig { clock, seed: 7, timing: Timing::LIFELIKE });
-            let client = cluster.api().client_as("kerf");
-            let mut ground = ScenarioCluster { client, clock, sandbox: Some(cluster), kerf_tasks: Vec::new() };
-            ground.install_crds_and_class().await;
-            play(&mut ground).await;
+            let sandbox = Cluster::start(ClusterConfig { clock, seed: 7, timing: Timing::LIFELIKE });
+            let client = sandbox.api().client_as("kerf");
+            let mut cluster = ScenarioCluster { client, clock, sandbox: Some(sandbox), kerf_tasks: Vec::new() };
+            cluster.install_crds_and_class().await;
+            scenario(&mut cluster).await;
         });
     }
 }
 
-/// A pool's manifest with these changes to its spec.
+/// Returns the manifest of a pool with these changes to its spec.
 pub(crate) fn pool_manifest(name: &str, spec: Value) -> Value {
     let mut pool = json!({"metadata": {"name": name}, "spec": {
         "disruption": {"consolidateAfter": "Never", "budgets": [{"nodes": "100%"}]},
@@ -95,7 +95,7 @@ pub(crate) fn pool_manifest(name: &str, spec: Value) -> Value {
     pool
 }
 
-/// Puts `change` over `object`, key by key.
+/// Merges `change` into `object`, key by key.
 pub(crate) fn merge(object: &mut Value, change: Value) {
     match (object, change) {
         (Value::Object(object), Value::Object(change)) => {
@@ -112,12 +112,12 @@ impl ScenarioCluster {
         self.client.clone()
     }
 
-    /// Whether time is that of a clock on the wall.
+    /// Returns true on the real cluster, where time is real.
     pub(crate) fn is_real(&self) -> bool {
         self.sandbox.is_none()
     }
 
-    /// Kerf's API, and a node class.
+    /// Installs Kerf's CRDs and a node class.
     async fn install_crds_and_class(&self) {
         install_crds(&self.client, CrdVariant::Kwok).await.unwrap();
         self.wait_until("the definitions are served", async || {
@@ -129,7 +129,7 @@ impl ScenarioCluster {
         self.create::<KWOKNodeClass>(json!({"metadata": {"name": "default"}, "spec": {}})).await;
     }
 
-    /// Takes everything away that an earlier scenario left.
+    /// Deletes all objects that an earlier scenario left.
     async fn delete_leftovers(&self) {
         self.delete_all::<Deployment>(self.namespaced()).await;
         self.delete_all::<DaemonSet>(self.namespaced()).await;
@@ -150,25 +150,25 @@ impl ScenarioCluster {
         K: kube::Resource + Clone + Debug + DeserializeOwned,
     {
         self.wait_until("an empty cluster", async || {
-            // A kind that is not defined yet has no objects.
-            let Ok(left) = api.list(&ListParams::default()).await else { return true };
-            for object in &left.items {
+            // A kind whose CRD is not installed yet has no objects.
+            let Ok(leftovers) = api.list(&ListParams::default()).await else { return true };
+            for object in &leftovers.items {
                 let name = object.name_any();
-                let free = json!({"metadata": {"finalizers": null}});
-                let _ = api.patch(&name, &PatchParams::default(), &Patch::Merge(free)).await;
+                let without_finalizers = json!({"metadata": {"finalizers": null}});
+                let _ = api.patch(&name, &PatchParams::default(), &Patch::Merge(without_finalizers)).await;
                 let _ = api.delete(&name, &DeleteParams::default().grace_period(0)).await;
             }
-            left.items.is_empty()
+            leftovers.items.is_empty()
         })
         .await;
     }
 
-    /// Puts Kerf to work.
+    /// Starts Kerf without leader election.
     pub(crate) fn start_kerf(&mut self) {
         self.spawn_kerf("kerf", None);
     }
 
-    /// Puts Kerf to work under a name, if it gets the lease.
+    /// Starts Kerf with leader election under an identity.
     pub(crate) fn start_kerf_with_lease(&mut self, identity: &str) {
         let election =
             LeaderElection { name: "kerf".into(), namespace: "default".into(), identity: identity.to_owned() };
@@ -190,21 +190,21 @@ impl ScenarioCluster {
         let (shutdown, stop) = Shutdown::new();
         let settings = ProcessSettings { leader_election, ..ProcessSettings::default() };
         let task = tokio::spawn(async move {
-            // Losing the lease ends a process; the scenario sees that by what is no longer done.
+            // Losing the lease ends a process; the scenario notices it by the missing effects.
             let _ = kerf_controllers::run(ctx, &settings, client, Some(recorder), stop).await;
         });
         self.kerf_tasks.push((name.to_owned(), KerfTask { shutdown, task }));
     }
 
-    /// Ends Kerf as SIGTERM does.
+    /// Stops Kerf gracefully, as SIGTERM does.
     pub(crate) async fn stop_kerf(&mut self, name: &str) {
-        let place = self.kerf_tasks.iter().position(|(other, _)| other == name).unwrap();
-        let (_, mut working) = self.kerf_tasks.remove(place);
-        working.shutdown.request();
-        let _ = (&mut working.task).await;
+        let index = self.kerf_tasks.iter().position(|(other, _)| other == name).unwrap();
+        let (_, mut kerf_task) = self.kerf_tasks.remove(index);
+        kerf_task.shutdown.request();
+        let _ = (&mut kerf_task.task).await;
     }
 
-    /// Ends Kerf as SIGKILL does.
+    /// Stops Kerf abruptly, as SIGKILL does.
     pub(crate) fn kill_kerf(&mut self, name: &str) {
         self.kerf_tasks.retain(|(other, _)| other != name);
     }
@@ -217,7 +217,7 @@ impl ScenarioCluster {
         Api::all(self.client.clone())
     }
 
-    /// The objects of the namespace that scenarios use.
+    /// Returns the API of a kind in the namespace that scenarios use.
     pub(crate) fn namespaced<K>(&self) -> Api<K>
     where
         K: kube::Resource<Scope = k8s_openapi::NamespaceResourceScope>,
@@ -256,7 +256,7 @@ impl ScenarioCluster {
         api.patch(name, &PatchParams::default(), &Patch::Merge(change)).await.unwrap();
     }
 
-    /// So many pods of a name, each of so much CPU, with these changes to their spec.
+    /// Creates a deployment whose pods request `cpu`, with these changes to their spec.
     pub(crate) async fn create_deployment(&self, name: &str, replicas: usize, cpu: &str, spec: Value) {
         let mut pod = json!({
             "terminationGracePeriodSeconds": 1,
@@ -273,10 +273,10 @@ impl ScenarioCluster {
         self.patch(self.namespaced::<Deployment>(), name, json!({"spec": {"replicas": replicas}})).await;
     }
 
-    /// The pods of a name that are not on their way out.
+    /// Returns the pods of a deployment that are not terminating.
     pub(crate) async fn pods(&self, name: &str) -> Vec<Pod> {
-        let of = ListParams::default().labels(&format!("app={name}"));
-        let pods = self.namespaced::<Pod>().list(&of).await.unwrap().items;
+        let params = ListParams::default().labels(&format!("app={name}"));
+        let pods = self.namespaced::<Pod>().list(&params).await.unwrap().items;
         pods.into_iter().filter(|pod| pod.metadata.deletion_timestamp.is_none()).collect()
     }
 
@@ -297,45 +297,45 @@ impl ScenarioCluster {
         self.cluster_scoped::<Node>().list(&ListParams::default()).await.unwrap().items
     }
 
-    /// The only node.
+    /// Returns the only node; fails if there are several or none.
     pub(crate) async fn only_node(&self) -> Node {
         let mut nodes = self.nodes().await;
         assert_eq!(nodes.len(), 1, "{:?}", nodes.iter().map(kube::ResourceExt::name_any).collect::<Vec<_>>());
         nodes.remove(0)
     }
 
-    /// The messages of events of a reason.
+    /// Returns the messages of all events with a reason.
     pub(crate) async fn event_messages(&self, reason: &str) -> Vec<String> {
-        let of = ListParams::default().fields(&format!("reason={reason}"));
+        let params = ListParams::default().fields(&format!("reason={reason}"));
         let events: Api<Event> = Api::all(self.client.clone());
-        events.list(&of).await.unwrap().items.into_iter().filter_map(|event| event.message).collect()
+        events.list(&params).await.unwrap().items.into_iter().filter_map(|event| event.message).collect()
     }
 
-    /// Waits until Kerf has said of some pod that it has no place for it.
+    /// Waits until Kerf publishes `FailedScheduling` for some pod.
     pub(crate) async fn wait_until_unschedulable(&self) {
-        self.wait_until("a pod is told that there is no place for it", async || {
+        self.wait_until("a pod has an Event that it cannot be scheduled", async || {
             self.event_messages("FailedScheduling").await.iter().any(|text| text.starts_with("Failed to schedule pod"))
         })
         .await;
     }
 
-    /// Lets time go by. On the real ground every second is one.
+    /// Lets time pass; on the real cluster it is real time.
     pub(crate) async fn sleep_seconds(&self, seconds: u64) {
         tokio::time::sleep(Duration::from_secs(seconds)).await;
     }
 
-    /// Waits until something is so.
-    pub(crate) async fn wait_until(&self, what: &str, holds: impl AsyncFn() -> bool) {
-        let waited = tokio::time::timeout(WAIT_TIMEOUT, async {
-            while !holds().await {
+    /// Waits until a condition holds; fails after [`WAIT_TIMEOUT`].
+    pub(crate) async fn wait_until(&self, what: &str, condition: impl AsyncFn() -> bool) {
+        let wait = tokio::time::timeout(WAIT_TIMEOUT, async {
+            while !condition().await {
                 tokio::time::sleep(POLL_INTERVAL).await;
             }
         });
-        let is_so = waited.await.is_ok();
-        assert!(is_so, "not so after {WAIT_TIMEOUT:?}: {what}\n{}", self.describe_cluster().await);
+        let is_met = wait.await.is_ok();
+        assert!(is_met, "not so after {WAIT_TIMEOUT:?}: {what}\n{}", self.describe_cluster().await);
     }
 
-    /// Waits until all claims are ready nodes.
+    /// Waits until there are `count` claims and all of them are initialized.
     pub(crate) async fn wait_until_initialized(&self, count: usize) {
         self.wait_until(&format!("{count} claims are initialized"), async || {
             let claims = self.claims().await;
@@ -344,15 +344,15 @@ impl ScenarioCluster {
         .await;
     }
 
-    /// What there is, for whoever reads a failure.
+    /// Describes all objects of the cluster, for the message of a failed test.
     async fn describe_cluster(&self) -> String {
         let mut lines = Vec::new();
         for claim in self.claims().await {
             let conditions = claim.status.iter().flat_map(|status| &status.conditions);
-            let told: Vec<String> = conditions
+            let condition_texts: Vec<String> = conditions
                 .map(|condition| format!("{}={}/{}", condition.condition_type, condition.status, condition.reason))
                 .collect();
-            lines.push(format!("claim {} {}", claim.name_any(), told.join(" ")));
+            lines.push(format!("claim {} {}", claim.name_any(), condition_texts.join(" ")));
         }
         for node in self.nodes().await {
             lines.push(format!("node {} {:?}", node.name_any(), node.spec.and_then(|spec| spec.taints)));
@@ -360,8 +360,8 @@ impl ScenarioCluster {
         for pod in self.namespaced::<Pod>().list(&ListParams::default()).await.unwrap().items {
             let node = pod.spec.as_ref().and_then(|spec| spec.node_name.clone());
             let phase = pod.status.as_ref().and_then(|status| status.phase.clone());
-            let going = pod.metadata.deletion_timestamp.is_some();
-            lines.push(format!("pod {} {phase:?} on {node:?} going {going}", pod.name_any()));
+            let is_terminating = pod.metadata.deletion_timestamp.is_some();
+            lines.push(format!("pod {} {phase:?} on {node:?} going {is_terminating}", pod.name_any()));
         }
         let events: Api<Event> = Api::all(self.client.clone());
         for event in events.list(&ListParams::default()).await.unwrap().items {
@@ -376,25 +376,25 @@ impl ScenarioCluster {
     }
 }
 
-/// The status of a claim's condition.
+/// Returns the status of a claim's condition; empty if it is missing.
 pub(crate) fn claim_condition(claim: &NodeClaim, kind: &str) -> String {
     let mut conditions = claim.status.iter().flat_map(|status| &status.conditions);
     conditions.find(|condition| condition.condition_type == kind).map_or_else(String::new, |c| c.status.to_string())
 }
 
-/// The status of a pool's condition, and its reason.
+/// Returns status and reason of a pool's condition; empty if it is missing.
 pub(crate) fn pool_condition(pool: &NodePool, kind: &str) -> String {
     let mut conditions = pool.status.iter().flat_map(|status| &status.conditions);
-    let found = conditions.find(|condition| condition.condition_type == kind);
-    found.map_or_else(String::new, |condition| format!("{}/{}", condition.status, condition.reason))
+    let condition = conditions.find(|condition| condition.condition_type == kind);
+    condition.map_or_else(String::new, |condition| format!("{}/{}", condition.status, condition.reason))
 }
 
-/// A label of a node.
+/// Returns a label of a node; empty if it is missing.
 pub(crate) fn node_label(node: &Node, key: &str) -> String {
     node.labels().get(key).cloned().unwrap_or_default()
 }
 
-/// The node that a pod runs on.
+/// Returns the node to which a pod is bound; empty if it is pending.
 pub(crate) fn node_of(pod: &Pod) -> String {
     pod.spec.as_ref().and_then(|spec| spec.node_name.clone()).unwrap_or_default()
 }

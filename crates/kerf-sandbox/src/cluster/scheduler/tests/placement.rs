@@ -47,7 +47,7 @@ fn check(rows: &[PlacementCase]) {
 }
 
 const RESOURCES: &[PlacementCase] = &[
-    ("room is allocatable less requests", "node a cpu=1 | node b cpu=4 | new cpu=2", "b"),
+    ("free capacity is allocatable minus requests", "node a cpu=1 | node b cpu=4 | new cpu=2", "b"),
     ("exactly what is left fits", "node a cpu=2 | pod x on=a cpu=1 | new cpu=1", "a"),
     ("a milli more does not", "node a cpu=2 | pod x on=a cpu=1 | new cpu=1001m", "-"),
     ("memory counts too", "node a mem=1Gi | node b mem=2Gi | new mem=1536Mi", "b"),
@@ -112,7 +112,7 @@ const TAINTS: &[PlacementCase] = &[
     ),
     ("a cordoned node", "node a cordoned | node b | new", "b"),
     ("a cordoned node, tolerated", "node a cordoned | new tolerate=node.kubernetes.io/unschedulable", "a"),
-    ("a cordoned node for those who tolerate all", "node a cordoned | new tolerate=*", "a"),
+    ("a cordoned node for a pod that tolerates all taints", "node a cordoned | new tolerate=*", "a"),
     ("a cordon is NoSchedule", "node a cordoned | new tolerate=node.kubernetes.io/unschedulable:NoExecute", "-"),
 ];
 
@@ -151,7 +151,7 @@ const NODE_AFFINITY: &[PlacementCase] = &[
     ("not by name", "node a | node b | new want=name:NotIn:a", "b"),
     ("a term that says nothing matches no node", "node a | new want=", "-"),
     ("an empty value is a value", "node a label:x= | node b | new select:x=", "a"),
-    ("wishes are no demands", "node a zone=x | node b | new prefer=100*zone:In:x", "a b"),
+    ("preferences are not required", "node a zone=x | node b | new prefer=100*zone:In:x", "a b"),
 ];
 
 #[test]
@@ -220,12 +220,12 @@ const SPREAD: &[PlacementCase] = &[
         "a b",
     ),
     (
-        "nodes that the pod does not want are no domains",
+        "nodes that node affinity excludes are no domains",
         "node a zone=x label:g=1 | node b zone=y | pod p on=a app=w | new app=w select:g=1 spread=1*app:w@zone",
         "a",
     ),
     (
-        "unless told to look at them",
+        "unless the policy ignores node affinity",
         "node a zone=x label:g=1 | node b zone=y | pod p on=a app=w | new app=w select:g=1 spread=1*app:w@zone!affinity=Ignore",
         "-",
     ),
@@ -235,7 +235,7 @@ const SPREAD: &[PlacementCase] = &[
         "-",
     ),
     (
-        "unless told to honour taints",
+        "unless the policy honours taints",
         "node a zone=x | node b zone=y taint=k:NoSchedule | pod p on=a app=w | new app=w spread=1*app:w@zone!taints=Honor",
         "a",
     ),
@@ -250,7 +250,7 @@ const SPREAD: &[PlacementCase] = &[
         "a b",
     ),
     (
-        "too few domains but room in the skew",
+        "too few domains, but within maxSkew",
         "node a zone=x | node b zone=y | pod p on=a app=w | new app=w spread=1*app:w@zone!min=5",
         "b",
     ),
@@ -275,12 +275,12 @@ const SPREAD: &[PlacementCase] = &[
         "b",
     ),
     (
-        "a selector of everything counts nobody",
+        "an empty selector counts no pods",
         "node a zone=x | node b zone=y | pod p on=a app=w | new app=w spread=1**@zone",
         "a b",
     ),
     (
-        "no selector selects nobody",
+        "a missing selector selects no pods",
         "node a zone=x | node b zone=y | pod p on=a app=w | new app=w spread=1*@zone",
         "a b",
     ),
@@ -290,7 +290,7 @@ const SPREAD: &[PlacementCase] = &[
         "b c",
     ),
     (
-        "wishes are no demands",
+        "preferences are not required",
         "node a zone=x | node b zone=y | pod p on=a app=w | new app=w soft-spread=1*app:w@zone",
         "a b",
     ),
@@ -313,7 +313,7 @@ const POD_AFFINITY: &[PlacementCase] = &[
         "node a zone=x | node b zone=x | node c zone=y | pod p on=a app=db | new near=app:db@zone",
         "a b",
     ),
-    ("nobody to be near to", "node a | new near=app:db@host", "-"),
+    ("no pod that the affinity selects", "node a | new near=app:db@host", "-"),
     ("the first of its kind", "node a zone=x | node b zone=y | new app=w near=app:w@zone", "a b"),
     ("the first of its kind needs the label", "node a zone=x | node b | new app=w near=app:w@zone", "a"),
     ("the second of its kind", "node a zone=x | node b zone=y | pod p on=a app=w | new app=w near=app:w@zone", "a"),
@@ -343,8 +343,8 @@ const POD_AFFINITY: &[PlacementCase] = &[
         "ns default | ns other | node a | node b | pod p on=a ns=other app=db | pod q on=b app=db | new near=app:db@host/?*",
         "a b",
     ),
-    ("finished pods are nobody", "node a | pod p on=a app=db done | new near=app:db@host", "-"),
-    ("terminating pods are somebody", "node a | pod p on=a app=db deleting | new near=app:db@host", "a"),
+    ("finished pods do not count", "node a | pod p on=a app=db done | new near=app:db@host", "-"),
+    ("terminating pods count", "node a | pod p on=a app=db deleting | new near=app:db@host", "a"),
     ("away from a pod, by host", "node a | node b | pod p on=a app=w | new away=app:w@host", "b"),
     (
         "away from a pod, by zone",
@@ -358,7 +358,7 @@ const POD_AFFINITY: &[PlacementCase] = &[
         "c",
     ),
     ("away from its own kind, alone", "node a | new app=w away=app:w@host", "a"),
-    ("those who are there want to be away", "node a | node b | pod p on=a away=app:w@host | new app=w", "b"),
+    ("a bound pod has anti-affinity to the new pod", "node a | node b | pod p on=a away=app:w@host | new app=w", "b"),
     ("from others than this", "node a | pod p on=a away=app:v@host | new app=w", "a"),
     ("by zone", "node a zone=x | node b zone=x | node c zone=y | pod p on=a away=app:w@zone | new app=w", "c"),
     ("in their own namespace only", "node a | pod p on=a ns=other away=app:w@host | new app=w", "a"),
@@ -384,7 +384,7 @@ const POD_AFFINITY: &[PlacementCase] = &[
         "b",
     ),
     (
-        "wishes are no demands",
+        "preferences are not required",
         "node a | node b | pod p on=a app=w | new rather-away=100*app:w@host rather-near=1*app:v@host",
         "a b",
     ),
@@ -483,7 +483,7 @@ fn volumes() {
 const UNKNOWN_TO_REFEREE: &[PlacementCase] = &[
     ("for one pod alone, free", "node a | claim c to=v mode=ReadWriteOncePod | pv v for=c | new vol=c", "a"),
     (
-        "for one pod alone, taken",
+        "for one pod only, already in use",
         "node a | node b | claim c to=v mode=ReadWriteOncePod | pv v for=c | pod x on=a vol=c | new vol=c",
         "-",
     ),

@@ -50,7 +50,7 @@ const VICTIMS: &[(&str, &str, &str)] = &[
         "a: z y",
     ),
     (
-        "among equals who started later leaves",
+        "of equal pods the one that started last is preempted",
         "node a cpu=2 | pod x on=a cpu=1 prio=1 started=10:00 | pod y on=a cpu=1 prio=1 started=09:00 | new cpu=1 prio=5",
         "a: x",
     ),
@@ -126,7 +126,11 @@ const VICTIMS: &[(&str, &str, &str)] = &[
     ),
     ("for a port", "node a | pod x on=a port=80 prio=1 | pod y on=a prio=1 | new port=80 prio=5", "a: x"),
     ("for distance", "node a | pod x on=a app=w prio=1 | pod y on=a prio=1 | new away=app:w@host prio=5", "a: x"),
-    ("one who wants to be away", "node a | pod x on=a away=app:w@host prio=1 | new app=w prio=5", "a: x"),
+    (
+        "a pod with anti-affinity to the new pod",
+        "node a | pod x on=a away=app:w@host prio=1 | new app=w prio=5",
+        "a: x",
+    ),
     (
         "for spread",
         "node a zone=x | node b zone=y cpu=0 | pod x on=a app=w prio=1 | new app=w cpu=1 prio=5 spread=1*app:w@zone",
@@ -143,12 +147,12 @@ const VICTIMS: &[(&str, &str, &str)] = &[
         "a: x",
     ),
     (
-        "not for nearness to those who would leave",
+        "affinity to a preempted pod does not count",
         "node a cpu=1 | pod x on=a cpu=1 app=w prio=1 | new cpu=1 near=app:w@host prio=5",
         "0/1 nodes are available: 1 node(s) didn't match pod affinity rules.",
     ),
     (
-        "room is kept for a nominated pod that is more important",
+        "capacity is kept for a nominated pod of higher priority",
         "node a cpu=2 | node b cpu=2 | pod n cpu=2 prio=9 nominated=a | pod x on=a cpu=2 prio=1 | pod y on=b cpu=2 prio=3 | new cpu=2 prio=5",
         "b: y",
     ),

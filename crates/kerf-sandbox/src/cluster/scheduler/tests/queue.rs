@@ -44,7 +44,7 @@ async fn a_rejected_pod_waits_for_an_event_that_concerns_it() {
     advance(Duration::from_mins(1)).await;
     assert_eq!(pop(&mut queue), None);
     queue.requeue_if(&[Plugin::TaintToleration], Instant::now(), |_, _| true);
-    assert_eq!(pop(&mut queue), None, "nobody was refused for a taint");
+    assert_eq!(pop(&mut queue), None, "no pod was rejected because of a taint");
     queue.requeue_if(&[Plugin::NodeResourcesFit], Instant::now(), |_, _| false);
     assert_eq!(pop(&mut queue), None, "the event does not help");
     queue.requeue_if(&[Plugin::NodeResourcesFit], Instant::now(), |_, _| true);

@@ -24,7 +24,7 @@ const BEST: &[(&str, &str, &str)] = &[
         "node a cpu=4 mem=8Gi | node b cpu=16 mem=32Gi | new cpu=1 mem=2Gi",
         "b",
     ),
-    ("pods that ask for nothing are taken to use a little", "node a | node b | pod x on=a | new", "b"),
+    ("pods without requests count with small defaults", "node a | node b | pod x on=a | new", "b"),
     ("terminating pods count", "node a | node b | pod x on=a cpu=2 mem=4Gi deleting | new cpu=1 mem=2Gi", "b"),
     (
         "the better balance among equally empty ones",
@@ -42,35 +42,43 @@ const BEST: &[(&str, &str, &str)] = &[
         "node a taint=k:PreferNoSchedule | node b taint=j:PreferNoSchedule | new tolerate=k",
         "a",
     ),
-    ("a wish for a zone", "node a zone=x | node b zone=y | new prefer=1*zone:In:y", "b"),
-    ("the heavier wish", "node a zone=x | node b zone=y | new prefer=1*zone:In:x prefer=2*zone:In:y", "b"),
+    ("a preference for a zone", "node a zone=x | node b zone=y | new prefer=1*zone:In:y", "b"),
     (
-        "wishes add up",
+        "the preference with the greater weight",
+        "node a zone=x | node b zone=y | new prefer=1*zone:In:x prefer=2*zone:In:y",
+        "b",
+    ),
+    (
+        "weights of preferences are added",
         "node a zone=x label:g=1 | node b zone=y | new prefer=3*zone:In:x prefer=3*g:Exists prefer=5*zone:In:y",
         "a",
     ),
-    ("a wish to be near", "node a | node b | pod p on=b app=db | new rather-near=10*app:db@host", "b"),
-    ("a wish to be away", "node a | node b | pod p on=a app=db | new rather-away=10*app:db@host", "b"),
+    ("preferred affinity", "node a | node b | pod p on=b app=db | new rather-near=10*app:db@host", "b"),
+    ("preferred anti-affinity", "node a | node b | pod p on=a app=db | new rather-away=10*app:db@host", "b"),
     (
         "the more there are the nearer",
         "node a zone=x cpu=64 mem=64Gi | node b zone=y cpu=64 mem=64Gi | pod p on=a app=db | pod q on=b app=db | pod r on=b app=db | new rather-near=10*app:db@zone",
         "b",
     ),
-    ("somebody there wishes it near", "node a | node b | pod p on=b rather-near=10*app:w@host | new app=w", "b"),
-    ("somebody there wishes it away", "node a | node b | pod p on=a rather-away=10*app:w@host | new app=w", "b"),
-    ("somebody there demands it near", "node a | node b | pod p on=b near=app:w@host | new app=w", "b"),
+    ("preferred affinity of a bound pod", "node a | node b | pod p on=b rather-near=10*app:w@host | new app=w", "b"),
     (
-        "a wish in another namespace says nothing",
+        "preferred anti-affinity of a bound pod",
+        "node a | node b | pod p on=a rather-away=10*app:w@host | new app=w",
+        "b",
+    ),
+    ("required affinity of a bound pod", "node a | node b | pod p on=b near=app:w@host | new app=w", "b"),
+    (
+        "a preference of a pod in another namespace does not count",
         "node a | node b | pod p on=a ns=other app=db | new rather-near=10*app:db@host",
         "b",
     ),
     (
-        "a wish to be spread over zones",
+        "soft spread over zones",
         "node a zone=x | node b zone=y | pod p on=a app=w cpu=0 mem=0 | new app=w soft-spread=1*app:w@zone",
         "b",
     ),
     (
-        "a wish to be spread over hosts",
+        "soft spread over hosts",
         "node a | node b | pod p on=a app=w | pod q on=b | new app=w soft-spread=1*app:w@host",
         "b",
     ),
@@ -97,12 +105,12 @@ const BEST: &[(&str, &str, &str)] = &[
         "b",
     ),
     (
-        "a wish weighs more than emptiness",
+        "a preference outweighs free capacity",
         "node a zone=x | node b zone=y | pod x on=b cpu=2 mem=4Gi | new cpu=500m mem=1Gi prefer=1*zone:In:y",
         "b",
     ),
     (
-        "taints weigh more than a wish for a zone",
+        "taints outweigh a preference for a zone",
         "node a zone=x taint=k:PreferNoSchedule | node b zone=y | new prefer=1*zone:In:x",
         "b",
     ),
@@ -135,7 +143,7 @@ fn points_are_those_of_the_formulas() {
         // The tainted node gets no points for taints.
         ("a taint", "node a taint=k:PreferNoSchedule | node b | new cpu=1 mem=2Gi", [150, 450]),
         // 2 * 100 for the preference; least allocated and balance as above.
-        ("a wish", "node a zone=x | node b | new cpu=1 mem=2Gi prefer=7*zone:In:x", [650, 450]),
+        ("a preference", "node a zone=x | node b | new cpu=1 mem=2Gi prefer=7*zone:In:x", [650, 450]),
         // 500 MiB on one of two nodes counts as 250: 100 * (250 - 23) / (1000 - 23) = 23.
         ("an image", "node a image=app:1@500 | node b | new cpu=1 mem=2Gi", [473, 450]),
         // Preferred affinity is normalized to 100, times 2. The node with the pod has 400m less.

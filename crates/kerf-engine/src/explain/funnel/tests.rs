@@ -1,7 +1,6 @@
 //! Tests of the funnel: how many instance types each rule leaves.
 
-use kerf_engine::{FunnelRule, funnel};
-
+use super::{FunnelRule, funnel};
 use crate::fixture::Fixture;
 
 fn funnel_text(fixture: &str, pod: &str) -> Option<String> {
