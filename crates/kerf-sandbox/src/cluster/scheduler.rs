@@ -8,8 +8,8 @@
 //!                                                └─► preempt ─► writer (evict, nominate, event)
 //! ```
 //! `view` holds the known state of the cluster, and `scheduling_queue` the pods without a node.
-//! `attempt` searches a node for one pod. `queueing_hints` decides which events may help a pod that
-//! no node accepted.
+//! `attempt` finds a node for one pod. `queueing_hints` decides which events may help a pod that no
+//! node accepted.
 //!
 //! Invariants:
 //! - The same changes of the store in the same order lead to the same writes. Ties are drawn from
@@ -59,8 +59,8 @@ const MAX_ATTEMPTS_BEFORE_YIELD: usize = 32;
 
 /// The scheduler of a cluster.
 ///
-/// It reads and writes through the store of its [`ApiServer`], in this process. A cluster must not
-/// have more than one.
+/// It reads and writes through the store of its [`ApiServer`], in this process. A cluster should
+/// have only one.
 pub struct Scheduler {
     feeds: Feeds,
     view: View,

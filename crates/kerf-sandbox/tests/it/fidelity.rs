@@ -89,9 +89,9 @@ fn the_sandbox_answers_as_the_real_server() {
     check_spec_expectations(&script, &real);
     check_spec_expectations(&script, &sandbox);
 
-    let (known, found) = (known_differences(), differences(&real, &sandbox));
+    let (known, actual) = (known_differences(), differences(&real, &sandbox));
     let (_, unknown): (Vec<_>, Vec<_>) =
-        found.iter().partition(|difference| known.iter().any(|row| row.covers(difference)));
+        actual.iter().partition(|difference| known.iter().any(|row| row.covers(difference)));
     assert!(
         unknown.is_empty(),
         "{} differences that docs/SANDBOX.md does not list:\n{}",
@@ -100,7 +100,7 @@ fn the_sandbox_answers_as_the_real_server() {
     );
     for row in &known {
         assert!(
-            found.iter().any(|difference| row.covers(difference)),
+            actual.iter().any(|difference| row.covers(difference)),
             "{row:?} is no more: take it out of docs/SANDBOX.md"
         );
     }

@@ -33,7 +33,7 @@ pub(super) enum AttemptOutcome {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Rotation(usize);
 
-/// Searches a node for a pod. The search stops early if enough feasible nodes are found.
+/// Finds a node for a pod. The search ends once there are enough feasible nodes to score.
 pub(super) fn attempt(
     view: &mut View,
     pod: &Pod,

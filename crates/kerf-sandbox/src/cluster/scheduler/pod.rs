@@ -38,7 +38,7 @@ pub(super) struct PodInfo {
     /// CPU and memory for scoring, with defaults for containers that request none.
     pub(super) nonzero_requests: [i64; 2],
     pub(super) ports: Box<[HostPort]>,
-    /// Names of its PersistentVolumeClaims.
+    /// Names of its `PersistentVolumeClaim`s.
     pub(super) claims: Box<[SmolStr]>,
     pub(super) priority: i32,
     pub(super) started: Option<Timestamp>,

@@ -196,7 +196,7 @@ impl View {
         PodChange { before, now }
     }
 
-    /// Removes a pod that was deleted or has finished. Returns `None` if the view did not have it.
+    /// Removes a deleted pod and returns its last state; `None` if the pod was not known.
     pub(super) fn remove_pod(&mut self, key: &PodKey) -> Option<Arc<PodInfo>> {
         let pod = self.take_pod(key);
         self.assumed_nodes.remove(key);

@@ -1,4 +1,4 @@
-//! Selectors of Services, ReplicaSets, StatefulSets and ReplicationControllers. Kube-scheduler
+//! Selectors of Services, ReplicaSets, StatefulSets and replication controllers. Kube-scheduler
 //! spreads the pods of each softly over hosts and zones, if they have no spread constraints of
 //! their own.
 

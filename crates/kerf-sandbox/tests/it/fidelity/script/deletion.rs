@@ -9,7 +9,7 @@ use crate::fidelity::step::{JSON_PATCH, MERGE};
 const MAPS: &str = "/api/v1/namespaces/deletion/configmaps";
 const PODS: &str = "/api/v1/namespaces/deletion/pods";
 
-/// Returns a ConfigMap with an owner reference.
+/// Returns a `ConfigMap` with an owner reference.
 fn owned(name: &str, by: &str, uid: &str, blocks: bool) -> Value {
     json!({"metadata": {"name": name, "ownerReferences": [{"apiVersion": "v1", "kind": "ConfigMap", "name": by, "uid": uid, "blockOwnerDeletion": blocks}]}})
 }
