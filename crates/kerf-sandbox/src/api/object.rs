@@ -1,6 +1,8 @@
 //! Access to the common parts of objects on the JSON tree itself, because the server handles kinds
-//! without a Rust type. Invariant: nothing here panics, whatever the shape of the tree. A missing
-//! part is read as absent.
+//! without a Rust type.
+//!
+//! Invariant: nothing here panics, whatever the shape of the tree. A missing part is read as
+//! absent.
 
 use jiff::Timestamp;
 use jiff::tz::Offset;

@@ -1,6 +1,8 @@
 //! The served resources: built-in ones from the start, custom ones as their CRDs are created and
-//! deleted. Invariant: a request uses one immutable registry from beginning to end. A change
-//! creates a new one.
+//! deleted.
+//!
+//! Invariant: a request uses one immutable registry from beginning to end. A change creates a new
+//! one.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};

@@ -2,8 +2,10 @@
 //! apply. All three use one description, so that they agree on how a list is merged.
 //!
 //! Built-in kinds: from the schemas of `k8s-openapi` ([`builtin`]) and a small table of merge keys
-//! ([`merge_keys`]). Custom resources: from their CRD ([`custom`]). Invariant: types refer to each
-//! other by index in one arena, because some types contain themselves.
+//! ([`merge_keys`]). Custom resources: from their CRD ([`custom`]).
+//!
+//! Invariant: types refer to each other by index in one arena, because some types contain
+//! themselves.
 
 mod annotate;
 mod builtin;

@@ -58,7 +58,7 @@ pub struct ServerHandle {
 }
 
 impl ServerHandle {
-    /// The address on which the server listens, with the actual port.
+    /// Returns the address on which the server listens, with the actual port.
     pub fn address(&self) -> SocketAddr {
         self.address
     }

@@ -181,7 +181,7 @@ impl ApiServer {
         *lock(&self.inner.rng) = Rng::new(seed).fork("api server");
     }
 
-    /// The source of the server's timestamps.
+    /// Returns the clock of the server's timestamps.
     pub fn clock(&self) -> Clock {
         self.inner.clock
     }

@@ -1,5 +1,6 @@
 //! Errors as `Status` objects, with the reasons, codes, causes and messages of kube-apiserver:
 //! clients branch on them (`IsNotFound`, `IsConflict`), and people search for them on the web.
+//!
 //! Invariant: every error that a client can cause is built by a constructor of this file.
 
 use serde::Serialize;
