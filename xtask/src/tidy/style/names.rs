@@ -116,8 +116,8 @@ pub(super) fn repeated_type_names(repository: &Repository) -> Count {
     Count { name: "repeated-type-names", advice: "qualify the name", places: places.collect() }
 }
 
-/// Returns the type that a line of code defines. Associated types are indented and do not count, nor
-/// do names that a macro takes as an argument.
+/// Returns the type that a line of code defines. Associated types are indented and do not count,
+/// nor do names that a macro takes as an argument.
 fn defined_type(line: &str) -> Option<&str> {
     let is_indented = line.starts_with(' ');
     let mut words = code::words(line).skip_while(|word| matches!(*word, "pub" | "crate" | "super" | "self" | "in"));
