@@ -177,10 +177,8 @@ impl Repository {
 
     /// Adds a crate. A dependency is a name and whether it is dev-only.
     pub(crate) fn with_crate(mut self, name: &str, roots: &[&str], dependencies: &[(&str, bool)]) -> Self {
-        let dependencies = dependencies
-            .iter()
-            .map(|&(name, is_dev_only)| Dependency { name: name.to_owned(), is_dev_only: is_dev_only })
-            .collect();
+        let dependencies =
+            dependencies.iter().map(|&(name, is_dev_only)| Dependency { name: name.to_owned(), is_dev_only }).collect();
         let roots = roots.iter().map(|&root| root.to_owned()).collect();
         self.crates.push(Crate { name: name.to_owned(), roots, dependencies });
         self

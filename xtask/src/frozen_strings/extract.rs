@@ -46,7 +46,7 @@ pub(super) fn all(repository: &Repository, listed: &[FrozenString]) -> Vec<Froze
 
     let mut strings = Vec::new();
     let mut add = |kind: FrozenKind, texts: BTreeSet<String>| {
-        strings.extend(texts.into_iter().map(|text| FrozenString { kind, text }))
+        strings.extend(texts.into_iter().map(|text| FrozenString { kind, text }));
     };
     add(FrozenKind::Annotation, annotations(&literals));
     add(

@@ -40,7 +40,7 @@ impl RuntimeClass {
         if !self.overhead.is_null() {
             spec.entry("overhead").or_insert_with(|| self.overhead.clone());
         }
-        let mut problems = Vec::missing();
+        let mut problems = Vec::new();
         if !self.node_selector.is_empty()
             && let Some(selector) = get_or_insert(spec, "nodeSelector", json!({})).as_object_mut()
         {
