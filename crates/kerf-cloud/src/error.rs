@@ -19,7 +19,7 @@ pub enum CreateError {
     /// The provider rejected the launch and supplies texts for the claim's `Launched` condition.
     /// The launch is retried.
     #[error("creating nodeclaim, {cause}")]
-    Refused {
+    Rejected {
         /// Reason for the condition.
         reason: String,
         /// Message for the condition.
@@ -44,8 +44,8 @@ impl CreateError {
         match find_in_chain::<Self>(error.as_ref()) {
             Some(Self::InsufficientCapacity(_)) => Self::InsufficientCapacity(error),
             Some(Self::NodeClassNotReady(_)) => Self::NodeClassNotReady(error),
-            Some(Self::Refused { reason, message, .. }) => {
-                Self::Refused { reason: reason.clone(), message: message.clone(), cause: error }
+            Some(Self::Rejected { reason, message, .. }) => {
+                Self::Rejected { reason: reason.clone(), message: message.clone(), cause: error }
             }
             Some(Self::Other(_)) | None => Self::Other(error),
         }
@@ -56,7 +56,7 @@ impl CreateError {
         match self {
             Self::InsufficientCapacity(_) => "InsufficientCapacityError",
             Self::NodeClassNotReady(_) => "NodeClassNotReadyError",
-            Self::Refused { .. } | Self::Other(_) => "",
+            Self::Rejected { .. } | Self::Other(_) => "",
         }
     }
 }
@@ -174,8 +174,8 @@ mod tests {
 
     #[test]
     fn a_rejected_launch_keeps_reason_and_message_under_any_wrapping() {
-        let rejected = CreateError::Refused { reason: "Fraud".into(), message: "no".into(), cause: "m".into() };
-        let CreateError::Refused { reason, message, .. } = CreateError::classify(wrap(rejected)) else {
+        let rejected = CreateError::Rejected { reason: "Fraud".into(), message: "no".into(), cause: "m".into() };
+        let CreateError::Rejected { reason, message, .. } = CreateError::classify(wrap(rejected)) else {
             panic!("another class");
         };
         assert_eq!((reason.as_str(), message.as_str()), ("Fraud", "no"));

@@ -17,7 +17,7 @@ pub trait RegistrationHook: Send + Sync {
 
     /// Reports whether registration of the claim may proceed. Called again until the result is not
     /// pending.
-    fn registered<'a>(&'a self, claim: &'a NodeClaim) -> BoxFuture<'a, Result<HookResult, BoxError>>;
+    fn check_registration<'a>(&'a self, claim: &'a NodeClaim) -> BoxFuture<'a, Result<HookResult, BoxError>>;
 }
 
 /// Result of one call of a hook.

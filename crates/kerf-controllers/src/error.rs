@@ -11,19 +11,19 @@ use kerf_runtime::{ApiError, ReconcileAction};
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A request to the API server failed.
-    #[error("{doing}, {cause}")]
+    #[error("{operation}, {cause}")]
     Api {
         /// The attempted operation, such as "patching nodeclaim".
-        doing: &'static str,
+        operation: &'static str,
         /// The error of the client.
         #[source]
         cause: ApiError,
     },
     /// A call to the cloud provider failed.
-    #[error("{doing}, {cause}")]
+    #[error("{operation}, {cause}")]
     Cloud {
         /// The attempted operation, such as "terminating instance".
-        doing: &'static str,
+        operation: &'static str,
         /// The error of the provider.
         #[source]
         cause: BoxError,
@@ -54,10 +54,10 @@ pub enum Error {
     #[error("{0}")]
     Invalid(String),
     /// Another error, with the operation that it was part of.
-    #[error("{doing}, {cause}")]
+    #[error("{operation}, {cause}")]
     WithContext {
         /// The operation that the failed step was part of.
-        doing: &'static str,
+        operation: &'static str,
         /// The error of the failed step.
         #[source]
         cause: Box<Error>,
@@ -69,8 +69,8 @@ pub enum Error {
 
 impl Error {
     /// Adds the operation that the failed step was part of.
-    pub(crate) fn with_context(self, doing: &'static str) -> Self {
-        Self::WithContext { doing, cause: Box::new(self) }
+    pub(crate) fn with_context(self, operation: &'static str) -> Self {
+        Self::WithContext { operation, cause: Box::new(self) }
     }
 
     /// Returns true if the API server rejected the request and would reject an identical one again:
@@ -123,10 +123,10 @@ pub(crate) const REQUEUE_AFTER_CONFLICT: ReconcileAction = ReconcileAction::Requ
 /// Maps the result of an API request about the reconciled object itself to the way in which the
 /// reconcile continues (spec 04 §1.1): it ends if the object does not exist, runs again soon after
 /// a conflict, and fails on every other error.
-pub(crate) fn api_result<T>(doing: &'static str, result: Result<T, ApiError>) -> Result<T, Interrupted> {
+pub(crate) fn api_result<T>(operation: &'static str, result: Result<T, ApiError>) -> Result<T, Interrupted> {
     result.map_err(|cause| match cause {
         ApiError::NotFound => Interrupted::Requeue(ReconcileAction::Done),
         ApiError::Conflict => Interrupted::Requeue(REQUEUE_AFTER_CONFLICT),
-        ApiError::TimedOut | ApiError::Other(_) => Interrupted::Failed(Error::Api { doing, cause }),
+        ApiError::TimedOut | ApiError::Other(_) => Interrupted::Failed(Error::Api { operation, cause }),
     })
 }

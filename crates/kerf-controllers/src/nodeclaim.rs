@@ -29,6 +29,6 @@ pub(crate) async fn delete_disrupted(ctx: &Context, claim: &TrackedClaim, reason
             Ok(true)
         }
         Err(ApiError::NotFound) => Ok(false),
-        Err(cause) => Err(Error::Api { doing: "deleting nodeclaim", cause }),
+        Err(cause) => Err(Error::Api { operation: "deleting nodeclaim", cause }),
     }
 }

@@ -28,17 +28,17 @@ pub struct Catalogue {
 
 /// One problem in an instance type file.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{path}: {what}")]
+#[error("{path}: {message}")]
 pub struct CatalogueProblem {
     /// JSON path of the problem, for example `[3].offerings[0].Price`.
     pub path: String,
     /// Description of the problem and of the expected value.
-    pub what: String,
+    pub message: String,
 }
 
 /// Parses an instance type file. On failure returns every problem of the file.
 pub fn parse_catalogue(text: &str) -> Result<Catalogue, Vec<CatalogueProblem>> {
-    let problem = |path: &str, what: String| vec![CatalogueProblem { path: path.into(), what }];
+    let problem = |path: &str, message: String| vec![CatalogueProblem { path: path.into(), message }];
     let value: Value = serde_json::from_str(text).map_err(|e| problem("file", format!("is not JSON: {e}")))?;
     let Value::Array(entries) = value else {
         return Err(problem("file", "expected a JSON list of instance types".into()));
@@ -61,8 +61,8 @@ struct CatalogueReader {
 }
 
 impl CatalogueReader {
-    fn add_problem(&mut self, path: &str, what: String) {
-        self.problems.push(CatalogueProblem { path: path.into(), what });
+    fn add_problem(&mut self, path: &str, message: String) {
+        self.problems.push(CatalogueProblem { path: path.into(), message });
     }
 
     fn instance_type(&mut self, path: &str, entry: &Value) -> Option<InstanceType> {
@@ -413,7 +413,7 @@ mod tests {
     // spec 09 #10
     #[test]
     fn all_problems_of_a_file_are_reported() {
-        assert!(parse_catalogue("nonsense").unwrap_err()[0].what.contains("is not JSON"));
+        assert!(parse_catalogue("nonsense").unwrap_err()[0].message.contains("is not JSON"));
         let offering = |price: &str| {
             format!(
                 r#"{{"Price":{price},"Requirements":[{{"key":"topology.kubernetes.io/zone","operator":"In","values":["z"]}},

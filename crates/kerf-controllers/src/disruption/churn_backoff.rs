@@ -232,15 +232,15 @@ pub(crate) async fn write_launch_results(
         match actions::pool::update(ctx, MergePatch::OBJECT, &before, &after).await {
             Ok(_) | Err(ApiError::NotFound) => return Ok(()),
             Err(ApiError::Conflict) => {}
-            Err(cause) => return Err(Error::Api { doing: "annotating nodepool", cause }),
+            Err(cause) => return Err(Error::Api { operation: "annotating nodepool", cause }),
         }
         before = match actions::pool::read(ctx, pool).await {
             Ok(read) => read,
             Err(ApiError::NotFound) => return Ok(()),
-            Err(cause) => return Err(Error::Api { doing: "getting nodepool", cause }),
+            Err(cause) => return Err(Error::Api { operation: "getting nodepool", cause }),
         };
     }
-    Err(Error::Api { doing: "annotating nodepool", cause: ApiError::Conflict })
+    Err(Error::Api { operation: "annotating nodepool", cause: ApiError::Conflict })
 }
 
 fn read_replaced(claim: &TrackedClaim) -> Option<ReplacedAnnotation> {

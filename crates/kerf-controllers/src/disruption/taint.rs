@@ -74,7 +74,7 @@ fn is_disruption_reason(condition: &kerf_api::conditions::Condition) -> bool {
 
 /// Repeats an attempt up to [`MARK_ATTEMPTS_MAX`] times. An object that does not exist counts as
 /// success.
-async fn with_retries<R>(doing: &'static str, mut attempt: impl FnMut() -> R) -> Result<(), Error>
+async fn with_retries<R>(operation: &'static str, mut attempt: impl FnMut() -> R) -> Result<(), Error>
 where
     R: Future<Output = Result<(), ApiError>>,
 {
@@ -82,7 +82,7 @@ where
     for attempts in 1.. {
         match attempt().await {
             Ok(()) | Err(ApiError::NotFound) => break,
-            Err(cause) if attempts == MARK_ATTEMPTS_MAX => return Err(Error::Api { doing, cause }),
+            Err(cause) if attempts == MARK_ATTEMPTS_MAX => return Err(Error::Api { operation, cause }),
             Err(_) => {}
         }
         tokio::time::sleep(delay).await;

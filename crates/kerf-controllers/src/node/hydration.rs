@@ -40,7 +40,7 @@ impl Reconcile for NodeHydration {
         match actions::node::set_label(&self.ctx, name, &key, &value).await {
             Ok(()) | Err(ApiError::NotFound) => Ok(ReconcileAction::Done),
             Err(ApiError::Conflict) => Ok(REQUEUE_AFTER_CONFLICT),
-            Err(cause) => Err(Error::Api { doing: "labelling node", cause }),
+            Err(cause) => Err(Error::Api { operation: "labelling node", cause }),
         }
     }
 }

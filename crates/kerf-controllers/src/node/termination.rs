@@ -80,7 +80,7 @@ impl NodeTermination {
             match actions::claim::delete(&self.ctx, &claim.object).await {
                 Ok(()) | Err(ApiError::NotFound) => {}
                 Err(ApiError::Conflict) => return Ok(REQUEUE_AFTER_CONFLICT),
-                Err(cause) => return Err(Error::Api { doing: "deleting nodeclaim", cause }.into()),
+                Err(cause) => return Err(Error::Api { operation: "deleting nodeclaim", cause }.into()),
             }
         }
         if self.is_instance_gone(&node).await? {
@@ -146,7 +146,7 @@ impl NodeTermination {
         match self.ctx.cloud.get(&node.spec.provider_id).await {
             Ok(_) => Ok(false),
             Err(InstanceError::NotFound(_)) => Ok(true),
-            Err(cause) => Err(Error::Cloud { doing: "getting nodeclaim", cause: Box::new(cause) }),
+            Err(cause) => Err(Error::Cloud { operation: "getting nodeclaim", cause: Box::new(cause) }),
         }
     }
 
@@ -204,7 +204,7 @@ impl NodeTermination {
             Ok(()) => false,
             Err(InstanceError::NotFound(_)) => true,
             Err(cause) => {
-                return Err(Error::Cloud { doing: "terminating cloudprovider instance", cause: Box::new(cause) });
+                return Err(Error::Cloud { operation: "terminating cloudprovider instance", cause: Box::new(cause) });
             }
         };
         if let Some(conditions) = &mut terminating.conditions {
@@ -226,7 +226,7 @@ impl NodeTermination {
         match actions::claim::update(&self.ctx, MergePatch::STATUS, &claim.object, &after).await {
             Ok(_) | Err(ApiError::NotFound) => {}
             Err(ApiError::Conflict) => return Err(Interrupted::Requeue(REQUEUE_AFTER_CONFLICT)),
-            Err(cause) => return Err(Error::Api { doing: "patching nodeclaim status", cause }.into()),
+            Err(cause) => return Err(Error::Api { operation: "patching nodeclaim status", cause }.into()),
         }
         if !was_drained && conditions.is_true(DRAINED) {
             self.ctx.metrics.nodes_drained.inc(&[pool_of(&terminating.node)]);

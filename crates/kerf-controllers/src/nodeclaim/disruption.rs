@@ -121,7 +121,8 @@ impl ClaimDisruption {
         engine_claim.lifecycle.type_verified_until = self.types_verified_until().get(claim.uid()).copied();
         if must_verify_type(&engine_claim, now) {
             let types = self.ctx.cloud.instance_types(object).await;
-            let types = types.map_err(|cause| Error::Cloud { doing: "getting instance types", cause: cause.into() })?;
+            let types =
+                types.map_err(|cause| Error::Cloud { operation: "getting instance types", cause: cause.into() })?;
             if let Some(reason) = drift_reason(&engine_claim, pool, &types, rules, now) {
                 return Ok(DriftCheck::Drifted(reason));
             }
@@ -135,7 +136,7 @@ impl ClaimDisruption {
             Err(error) => match InstanceError::classify(error.0) {
                 // `nodeclaim.garbagecollection` deletes claims without an instance.
                 InstanceError::NotFound(_) => Ok(DriftCheck::Unknown),
-                InstanceError::Other(cause) => Err(Error::Cloud { doing: "checking drift", cause }),
+                InstanceError::Other(cause) => Err(Error::Cloud { operation: "checking drift", cause }),
             },
         }
     }

@@ -100,7 +100,7 @@ impl GarbageCollection {
         debug!("provider-id" = instance.provider_id, "garbage collecting instance with no nodeclaim");
         match self.ctx.cloud.delete(&instance.provider_id).await {
             Ok(()) | Err(InstanceError::NotFound(_)) => None,
-            Err(cause) => Some(Error::Cloud { doing: "terminating instance", cause: Box::new(cause) }),
+            Err(cause) => Some(Error::Cloud { operation: "terminating instance", cause: Box::new(cause) }),
         }
     }
 }
@@ -121,7 +121,7 @@ impl Reconcile for GarbageCollection {
             .cloud
             .list()
             .await
-            .map_err(|cause| Error::Cloud { doing: "listing instances", cause: Box::new(cause) })?;
+            .map_err(|cause| Error::Cloud { operation: "listing instances", cause: Box::new(cause) })?;
         let mut errors = self.collect_claims(&instances).await;
         errors.extend(self.collect_instances(&instances).await);
         Error::combine(errors)?;

@@ -29,7 +29,7 @@ impl Reconcile for StaleClaims {
     async fn reconcile(&self, name: &Str) -> Result<ReconcileAction, Error> {
         let exists = actions::claim::exists(&self.ctx, name)
             .await
-            .map_err(|cause| Error::Api { doing: "getting nodeclaim", cause })?;
+            .map_err(|cause| Error::Api { operation: "getting nodeclaim", cause })?;
         if !exists {
             self.ctx.cluster.lock().remove_unobserved(name);
         }

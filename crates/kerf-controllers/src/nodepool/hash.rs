@@ -52,7 +52,7 @@ impl NodePoolHash {
             let migrated = migrated(&claim.object, hash);
             match actions::claim::update(&self.ctx, UNLOCKED, &claim.object, &migrated).await {
                 Ok(_) | Err(ApiError::NotFound) => {}
-                Err(cause) => return Err(Error::Api { doing: "patching nodeclaim", cause }),
+                Err(cause) => return Err(Error::Api { operation: "patching nodeclaim", cause }),
             }
         }
         Ok(())

@@ -59,7 +59,7 @@ pub(crate) async fn create(
     let created = match actions::claim::create(ctx, claim).await {
         Ok(created) => created,
         Err(cause @ (ApiError::NotFound | ApiError::Conflict | ApiError::TimedOut | ApiError::Other(_))) => {
-            return Err(Error::Api { doing: "creating node claim", cause });
+            return Err(Error::Api { operation: "creating node claim", cause });
         }
     };
     let name = created.metadata.name.clone().unwrap_or_default();

@@ -37,7 +37,7 @@ impl StaticDeprovisioning {
                 Ok(())
             }
             Err(ApiError::NotFound) => Ok(()),
-            Err(cause) => Err(Error::Api { doing: "deleting nodeclaim", cause }),
+            Err(cause) => Err(Error::Api { operation: "deleting nodeclaim", cause }),
         }
     }
 }

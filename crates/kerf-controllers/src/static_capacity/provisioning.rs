@@ -77,7 +77,7 @@ impl StaticProvisioning {
         // Cluster state contains the claim now, or its creation has failed; the reservation is not
         // needed in either case.
         self.ctx.cluster.lock().release_nodes(name, 1);
-        let created = outcome.map_err(|cause| Error::Api { doing: "creating node claim", cause })?;
+        let created = outcome.map_err(|cause| Error::Api { operation: "creating node claim", cause })?;
         let claim = created.metadata.name.as_deref().unwrap_or_default();
         info!(NodePool = %reference(name), NodeClaim = %reference(claim), "created nodeclaim");
         self.ctx.metrics.claim_created(&created, "provisioned");

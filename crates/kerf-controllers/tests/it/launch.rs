@@ -95,7 +95,7 @@ async fn a_claim_that_can_never_be_launched_is_deleted() {
 #[tokio::test(start_paused = true)]
 async fn a_refusal_with_reason_and_message_sets_the_condition_and_is_retried() {
     let (env, cloud) = env_with_scripted_cloud().await;
-    let refusal = || CreateError::Refused { reason: "Fraud".into(), message: "call us".into(), cause: "403".into() };
+    let refusal = || CreateError::Rejected { reason: "Fraud".into(), message: "call us".into(), cause: "403".into() };
     *cloud.always_fails.lock().unwrap() = Some(refusal);
     env.create_claim("a", json!({})).await;
     env.wait(10).await;

@@ -246,7 +246,7 @@ impl RegistrationHook for ScriptedHook {
         self.name
     }
 
-    fn registered<'a>(&'a self, _: &'a NodeClaim) -> BoxFuture<'a, Result<HookResult, BoxError>> {
+    fn check_registration<'a>(&'a self, _: &'a NodeClaim) -> BoxFuture<'a, Result<HookResult, BoxError>> {
         self.calls.fetch_add(1, Ordering::SeqCst);
         futures::future::ready(self.result.lock().unwrap().clone().map_err(Into::into)).boxed()
     }

@@ -4,6 +4,8 @@
 use std::fmt::Display;
 use std::io::{IsTerminal, Write};
 
+use kerf_runtime::Causes;
+
 use crate::exit::{CommandFailure, Exit, Problem, Severity};
 
 pub(crate) struct Messages<'t> {
@@ -33,7 +35,7 @@ impl<'t> Messages<'t> {
     pub(crate) fn print_failure(&mut self, failure: &CommandFailure) -> Exit {
         match failure {
             CommandFailure::BadInput(problems) => problems.iter().for_each(|problem| self.print_problem(problem)),
-            CommandFailure::ExecutionFailed(error) => self.write_line("error", "31", &format_args!("{error:#}")),
+            CommandFailure::ExecutionFailed(error) => self.write_line("error", "31", &Causes(error.as_ref())),
         }
         failure.exit()
     }
@@ -57,5 +59,27 @@ impl<'t> Messages<'t> {
         } else {
             writeln!(self.writer, "{label}:{gap}{text}")
         };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use anyhow::Context as _;
+
+    use super::*;
+
+    /// An error whose text already contains the text of its source.
+    #[derive(Debug, thiserror::Error)]
+    #[error("cannot read the file: {0}")]
+    struct ReadError(#[source] std::io::Error);
+
+    #[test]
+    fn an_error_prints_its_cause_once() {
+        let missing = ReadError(std::io::Error::other("no such file"));
+        let error = Err::<(), _>(missing).context("cannot start").unwrap_err();
+        let mut stderr = Vec::new();
+        let exit = Messages::to_buffer(&mut stderr).print_failure(&CommandFailure::ExecutionFailed(error));
+        assert_eq!(exit, Exit::Failed);
+        assert_eq!(String::from_utf8(stderr).unwrap(), "error: cannot start: cannot read the file: no such file\n");
     }
 }

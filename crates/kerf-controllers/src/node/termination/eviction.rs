@@ -120,7 +120,7 @@ impl EvictionQueue {
             EvictionOutcome::Gone => return Ok(ReconcileAction::Done),
             EvictionOutcome::Blocked => "evicting pod violates a PDB",
             EvictionOutcome::BlockedByMultiplePdbs => "eviction does not support multiple PDBs",
-            EvictionOutcome::Failed(cause) => return Err(Error::Api { doing: "evicting pod", cause }),
+            EvictionOutcome::Failed(cause) => return Err(Error::Api { operation: "evicting pod", cause }),
         };
         self.mark_blocked(pod);
         if let Some(node) = self.node_of(pod) {
@@ -153,7 +153,7 @@ impl EvictionQueue {
                 Ok(ReconcileAction::Done)
             }
             Err(ApiError::NotFound | ApiError::Conflict) => Ok(ReconcileAction::Done),
-            Err(cause) => Err(Error::Api { doing: "force-deleting pod", cause }),
+            Err(cause) => Err(Error::Api { operation: "force-deleting pod", cause }),
         }
     }
 

@@ -39,7 +39,9 @@ impl Lifecycle {
             let is_terminated = match self.ctx.cloud.delete(&tracked.engine_claim.provider_id).await {
                 Ok(()) => false,
                 Err(InstanceError::NotFound(_)) => true,
-                Err(cause) => return Err(Error::Cloud { doing: "terminating instance", cause: Box::new(cause) }.into()),
+                Err(cause) => {
+                    return Err(Error::Cloud { operation: "terminating instance", cause: Box::new(cause) }.into());
+                }
             };
             let claim = self.mark_instance_terminating(claim).await?;
             if !is_terminated {
@@ -128,7 +130,7 @@ impl Lifecycle {
             match actions::node::delete(&self.ctx, &node.metadata.name, &node.metadata.uid).await {
                 Ok(()) | Err(ApiError::NotFound) => {}
                 Err(ApiError::Conflict) => return Err(Interrupted::Requeue(REQUEUE_AFTER_CONFLICT)),
-                Err(cause) => return Err(Error::Api { doing: "deleting node", cause }.into()),
+                Err(cause) => return Err(Error::Api { operation: "deleting node", cause }.into()),
             }
         }
         Ok(!nodes.is_empty())

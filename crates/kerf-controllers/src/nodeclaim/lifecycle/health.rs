@@ -64,7 +64,7 @@ impl RegistrationHealth {
             Ok(_) => {}
             Err(ApiError::NotFound) => return Ok(()),
             Err(ApiError::Conflict) => return Err(Interrupted::Requeue(REQUEUE_AFTER_CONFLICT)),
-            Err(cause) => return Err(Error::Api { doing: "updating nodepool registration health", cause }.into()),
+            Err(cause) => return Err(Error::Api { operation: "updating nodepool registration health", cause }.into()),
         }
         self.lock().entry(uid).or_default().record(outcome);
         Ok(())

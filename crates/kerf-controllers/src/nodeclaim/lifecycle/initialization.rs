@@ -48,7 +48,7 @@ impl Lifecycle {
             match actions::node::set_label(&self.ctx, &node.metadata.name, labels::INITIALIZED, "true").await {
                 Ok(()) => {}
                 Err(ApiError::NotFound | ApiError::Conflict) => return Ok(ReconcileAction::RequeueWithBackoff),
-                Err(cause) => return Err(Error::Api { doing: "patching node", cause }),
+                Err(cause) => return Err(Error::Api { operation: "patching node", cause }),
             }
         }
         update.conditions.set_true(INITIALIZED, self.ctx.now());

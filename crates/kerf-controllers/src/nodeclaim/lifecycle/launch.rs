@@ -80,13 +80,13 @@ impl Lifecycle {
                 error!(error = %error, "failed launching nodeclaim");
                 self.abandon_claim(update, "nodeclass_not_ready").await
             }
-            CreateError::Refused { ref reason, ref message, .. } => {
+            CreateError::Rejected { ref reason, ref message, .. } => {
                 update.conditions.set_unknown(LAUNCHED, reason, message, now);
-                Err(Error::Cloud { doing: "launching nodeclaim", cause: Box::new(error) })
+                Err(Error::Cloud { operation: "launching nodeclaim", cause: Box::new(error) })
             }
             CreateError::Other(_) => {
                 update.conditions.set_unknown(LAUNCHED, "LaunchFailed", &truncated(&error.to_string()), now);
-                Err(Error::Cloud { doing: "launching nodeclaim", cause: Box::new(error) })
+                Err(Error::Cloud { operation: "launching nodeclaim", cause: Box::new(error) })
             }
         }
     }
@@ -99,7 +99,7 @@ impl Lifecycle {
                 Ok(LifecycleStep::Deleted)
             }
             Err(ApiError::NotFound) => Ok(LifecycleStep::Deleted),
-            Err(cause) => Err(Error::Api { doing: "deleting nodeclaim", cause }),
+            Err(cause) => Err(Error::Api { operation: "deleting nodeclaim", cause }),
         }
     }
 }

@@ -46,7 +46,7 @@ impl Lifecycle {
                 Ok(LifecycleStep::Deleted)
             }
             Err(ApiError::NotFound) => Ok(LifecycleStep::Deleted),
-            Err(cause) => Err(Error::Api { doing: "deleting nodeclaim", cause }),
+            Err(cause) => Err(Error::Api { operation: "deleting nodeclaim", cause }),
         }
     }
 }

@@ -83,7 +83,7 @@ impl Lifecycle {
             Ok(node) => node,
             // Cluster state is outdated: the node has been deleted again.
             Err(ApiError::NotFound) => return Ok(RegistrationProgress::Pending(ReconcileAction::RequeueWithBackoff)),
-            Err(cause) => return Err(Error::Api { doing: "getting node", cause }),
+            Err(cause) => return Err(Error::Api { operation: "getting node", cause }),
         };
         let lacks_unregistered_taint =
             !has_label(&stored, labels::REGISTERED) && !node_taints(&stored).iter().any(is_unregistered);
@@ -104,7 +104,7 @@ impl Lifecycle {
             Ok(()) => {}
             Err(ApiError::Conflict) => return Ok(RegistrationProgress::Pending(REQUEUE_AFTER_CONFLICT)),
             Err(ApiError::NotFound) => return Ok(RegistrationProgress::Pending(ReconcileAction::RequeueWithBackoff)),
-            Err(cause) => return Err(Error::Api { doing: "patching node", cause }),
+            Err(cause) => return Err(Error::Api { operation: "patching node", cause }),
         }
         // Log only after the write: after a conflict the whole step runs again.
         if lacks_unregistered_taint {
@@ -132,7 +132,7 @@ impl Lifecycle {
     /// claim.
     async fn run_hooks(&self, update: &mut ClaimUpdate) -> HookResults {
         let hooks = self.ctx.cloud.registration_hooks();
-        let results = join_all(hooks.iter().map(|hook| hook.registered(&update.claim))).await;
+        let results = join_all(hooks.iter().map(|hook| hook.check_registration(&update.claim))).await;
         let mut combined = HookResults { pending: Vec::new(), next: ReconcileAction::Done, errors: Vec::new() };
         for (hook, result) in hooks.iter().zip(results) {
             match result {
