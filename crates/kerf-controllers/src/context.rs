@@ -1,32 +1,19 @@
 //! Dependencies and settings that are passed to every controller. Nothing is global, so a test can
 //! build a [`Context`] from its own parts.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
 use kerf_api::nodepool::NodePool;
 use kerf_cloud::{CloudProvider, NodeClassKind};
+use kerf_operator::{ControllerEnvironment, SharedCluster};
 use kerf_runtime::Clock;
-use kerf_state::{Cluster, TrackedClaim};
+use kerf_state::TrackedClaim;
 use kube::Client;
 
 use crate::events::{Event, Publish};
 use crate::metrics::{Metrics, StateMetricsInput, state_text};
-
-/// The cluster index, shared by all controllers. Hold the lock only while reading or updating the
-/// index, never across an `await`.
-#[derive(Clone, Debug, Default)]
-pub struct SharedCluster(Arc<Mutex<Cluster>>);
-
-impl SharedCluster {
-    /// Locks the index and returns it.
-    pub fn lock(&self) -> MutexGuard<'_, Cluster> {
-        // If a thread panicked while it held the lock, the index misses at most one event. The next
-        // full list of that kind repairs it.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
 
 /// Operator settings that the controllers read.
 #[derive(Debug, Clone)]
@@ -134,6 +121,16 @@ impl Context {
             now,
         };
         recorded_text + &state_text(&self.cluster, &state_input)
+    }
+
+    /// Returns what the controllers of a [`kerf_operator::ControllerSet`] need to run.
+    pub(crate) fn controller_environment(&self) -> ControllerEnvironment {
+        ControllerEnvironment {
+            metrics: self.metrics.controllers.clone(),
+            clock: self.clock,
+            seed: self.settings.seed,
+            cores: self.settings.cores,
+        }
     }
 
     pub(crate) fn now(&self) -> Timestamp {

@@ -1,16 +1,17 @@
 //! Construction and main loop of all controllers. Each controller has its own queue (spec 04 §3).
-//! `controller_set` holds what all controllers share, `concurrency` their number of workers and
-//! their back-off, and `event_handlers` which watch event enqueues which keys.
+//! `names` holds the kinds that their keys name, `queue_settings` their number of workers and their
+//! back-off, and `event_handlers` which watch event enqueues which keys.
 
-mod concurrency;
-mod controller_set;
 mod event_handlers;
+mod names;
+mod queue_settings;
 
 use std::sync::Arc;
 
 use futures::FutureExt as _;
 use futures::stream::{FuturesUnordered, StreamExt as _};
 use kerf_api::slim::Str;
+use kerf_operator::{Concurrency, ControllerSet, Reconcile, RegisteredController};
 use kerf_runtime::{ReconcileAction, ShutdownSignal};
 
 use crate::context::Context;
@@ -37,9 +38,7 @@ use crate::nodepool::validation::Validation;
 use crate::provisioning::{Batcher, NodeTrigger, PodTrigger, Provisioner};
 use crate::static_capacity::deprovisioning::StaticDeprovisioning;
 use crate::static_capacity::provisioning::StaticProvisioning;
-use concurrency::Concurrency;
-pub(crate) use controller_set::Reconcile;
-use controller_set::{ControllerSet, RegisteredController, SINGLETON_KEY};
+pub(crate) use names::controller_name;
 
 /// All controllers of one process.
 pub struct Controllers {
@@ -56,7 +55,6 @@ pub struct Controllers {
     counter: RegisteredController<NodePoolCounter>,
     disruption: RegisteredController<DisruptionController>,
     expiration: RegisteredController<Expiration>,
-    garbage_collection: RegisteredController<GarbageCollection>,
     hash: RegisteredController<NodePoolHash>,
     lifecycle: RegisteredController<Lifecycle>,
     node_health: RegisteredController<NodeHealth>,
@@ -89,87 +87,111 @@ impl Controllers {
         let (many, ten, one) = (concurrency.scaled(10, 1000), concurrency.scaled(10, 10), concurrency.single_worker());
         let (has_object_metrics, has_static_capacity) =
             (ctx.settings.cluster_state_observability, ctx.settings.static_capacity);
-        let mut set = ControllerSet::new(clone_ctx());
+        let mut set = ControllerSet::new(ctx.controller_environment());
         let health = Arc::new(RegistrationHealth::default());
         let batcher = Arc::new(Batcher::new(ctx.settings.batch_idle, ctx.settings.batch_max));
-        let evictions: RegisteredController<EvictionQueue> =
-            set.add("eviction-queue", EvictionQueue::new(clone_ctx()), concurrency.drains(100));
+        let evictions: RegisteredController<EvictionQueue> = set.add(
+            controller_name("eviction-queue"),
+            EvictionQueue::new(clone_ctx()),
+            queue_settings::drains(concurrency, 100),
+        );
         evictions.controller.set_queue(&evictions.queue);
         let (history, drift_backoffs) =
             (Arc::new(DecisionHistory::default()), Arc::new(DriftBackoffs::new(ctx.settings.seed)));
         let commands: RegisteredController<CommandQueue> = set.add(
-            "disruption.queue",
+            controller_name("disruption.queue"),
             CommandQueue::new(clone_ctx(), drift_backoffs.clone(), history.clone()),
-            concurrency.commands(),
+            queue_settings::commands(concurrency),
         );
         commands.controller.set_queue(&commands.queue);
         let disruption =
             DisruptionController::new(clone_ctx(), commands.controller.clone(), drift_backoffs, history.clone());
         let node_health = NodeHealth::new(clone_ctx());
+        set.add_singleton::<GarbageCollection>("nodeclaim.garbagecollection", GarbageCollection::new(clone_ctx()), one);
         Arc::new(Self {
-            claim_disruption: set.add("nodeclaim.disruption", ClaimDisruption::new(clone_ctx()), many),
-            claim_hydration: set.add("nodeclaim.hydration", ClaimHydration::new(clone_ctx()), concurrency.hydration()),
+            claim_disruption: set.add(controller_name("nodeclaim.disruption"), ClaimDisruption::new(clone_ctx()), many),
+            claim_hydration: set.add(
+                controller_name("nodeclaim.hydration"),
+                ClaimHydration::new(clone_ctx()),
+                queue_settings::hydration(concurrency),
+            ),
             claim_status: set.add_if(
                 has_object_metrics,
-                "operatorpkg.nodeclaim.status",
+                controller_name("operatorpkg.nodeclaim.status"),
                 StatusController::new(clone_ctx(), StatusKind::NodeClaim),
                 ten,
             ),
             commands,
-            consistency: set.add("nodeclaim.consistency", Consistency::new(clone_ctx()), many),
-            cost: set.add_if(has_object_metrics, "metrics.nodepool", NodePoolCost::new(clone_ctx()), one),
-            counter: set.add("nodepool.counter", NodePoolCounter::new(clone_ctx()), many),
-            disruption: set.add("disruption", disruption, one),
-            expiration: set.add("nodeclaim.expiration", Expiration::new(clone_ctx()), many),
-            garbage_collection: set.add("nodeclaim.garbagecollection", GarbageCollection::new(clone_ctx()), one),
-            hash: set.add("nodepool.hash", NodePoolHash::new(clone_ctx()), many),
-            lifecycle: set.add(
-                "nodeclaim.lifecycle",
-                Lifecycle::new(clone_ctx(), health.clone()),
-                concurrency.lifecycle(),
+            consistency: set.add(controller_name("nodeclaim.consistency"), Consistency::new(clone_ctx()), many),
+            cost: set.add_if(
+                has_object_metrics,
+                controller_name("metrics.nodepool"),
+                NodePoolCost::new(clone_ctx()),
+                one,
             ),
-            node_health: set.add_if(node_health.is_enabled(), "node.health", node_health, many),
-            node_hydration: set.add("node.hydration", NodeHydration::new(clone_ctx()), concurrency.hydration()),
+            counter: set.add(controller_name("nodepool.counter"), NodePoolCounter::new(clone_ctx()), many),
+            disruption: set.add_singleton("disruption", disruption, one),
+            expiration: set.add(controller_name("nodeclaim.expiration"), Expiration::new(clone_ctx()), many),
+            hash: set.add(controller_name("nodepool.hash"), NodePoolHash::new(clone_ctx()), many),
+            lifecycle: set.add(
+                controller_name("nodeclaim.lifecycle"),
+                Lifecycle::new(clone_ctx(), health.clone()),
+                queue_settings::lifecycle(concurrency),
+            ),
+            node_health: set.add_if(node_health.is_enabled(), controller_name("node.health"), node_health, many),
+            node_hydration: set.add(
+                controller_name("node.hydration"),
+                NodeHydration::new(clone_ctx()),
+                queue_settings::hydration(concurrency),
+            ),
             node_status: set.add_if(
                 has_object_metrics,
-                "operatorpkg.node.status",
+                controller_name("operatorpkg.node.status"),
                 StatusController::new(clone_ctx(), StatusKind::Node),
                 ten,
             ),
-            node_trigger: set.add("provisioner.trigger.node", NodeTrigger::new(clone_ctx(), batcher.clone()), many),
-            pod_events: set.add("nodeclaim.podevents", PodEvents::new(clone_ctx()), one),
-            pod_trigger: set.add("provisioner.trigger.pod", PodTrigger::new(clone_ctx(), batcher.clone()), many),
+            node_trigger: set.add(
+                controller_name("provisioner.trigger.node"),
+                NodeTrigger::new(clone_ctx(), batcher.clone()),
+                many,
+            ),
+            pod_events: set.add(controller_name("nodeclaim.podevents"), PodEvents::new(clone_ctx()), one),
+            pod_trigger: set.add(
+                controller_name("provisioner.trigger.pod"),
+                PodTrigger::new(clone_ctx(), batcher.clone()),
+                many,
+            ),
             pool_health: set.add(
-                "nodepool.registrationhealth",
+                controller_name("nodepool.registrationhealth"),
                 NodePoolRegistrationHealth::new(clone_ctx(), health),
                 many,
             ),
             pool_status: set.add_if(
                 has_object_metrics,
-                "operatorpkg.nodepool.status",
+                controller_name("operatorpkg.nodepool.status"),
                 StatusController::new(clone_ctx(), StatusKind::NodePool),
                 ten,
             ),
-            readiness: set.add("nodepool.readiness", Readiness::new(clone_ctx()), many),
-            stale_claims: set.add("state.nodeclaimgc", StaleClaims::new(clone_ctx()), one),
+            readiness: set.add(controller_name("nodepool.readiness"), Readiness::new(clone_ctx()), many),
+            stale_claims: set.add(controller_name("state.nodeclaimgc"), StaleClaims::new(clone_ctx()), one),
             static_deprovisioning: set.add_if(
                 has_static_capacity,
-                "static.deprovisioning",
+                controller_name("static.deprovisioning"),
                 StaticDeprovisioning::new(clone_ctx()),
                 ten,
             ),
             static_provisioning: set.add_if(
                 has_static_capacity,
-                "static.provisioning",
+                controller_name("static.provisioning"),
                 StaticProvisioning::new(clone_ctx()),
                 ten,
             ),
             termination: set.add(
-                "node.termination",
+                controller_name("node.termination"),
                 NodeTermination::new(clone_ctx(), evictions.controller),
-                concurrency.drains(10),
+                queue_settings::drains(concurrency, 10),
             ),
-            validation: set.add("nodepool.validation", Validation::new(clone_ctx()), ten),
+            validation: set.add(controller_name("nodepool.validation"), Validation::new(clone_ctx()), ten),
             provisioner: Provisioner::new(clone_ctx(), batcher),
             history,
             controller_set: set,
@@ -180,8 +202,6 @@ impl Controllers {
     /// Runs all controllers until shutdown is requested. Then waits for the running reconciles to
     /// finish.
     pub async fn run(&self, stop: ShutdownSignal) {
-        self.garbage_collection.enqueue(&SINGLETON_KEY);
-        self.disruption.enqueue(&SINGLETON_KEY);
         let mut tasks = self.controller_set.run(&stop);
         tasks.push(self.provisioner.run(stop).boxed());
         // `FuturesUnordered` polls only the futures that were woken; `join_all` would poll all of
@@ -196,12 +216,16 @@ impl Controllers {
 }
 
 impl Reconcile for DisruptionController {
+    type Error = Error;
+
     async fn reconcile(&self, _: &Str) -> Result<ReconcileAction, Error> {
         Self::reconcile(self).await
     }
 }
 
 impl Reconcile for CommandQueue {
+    type Error = Error;
+
     async fn reconcile(&self, key: &Str) -> Result<ReconcileAction, Error> {
         Self::reconcile(self, key).await
     }

@@ -67,6 +67,8 @@ pub enum Error {
     Several(Vec<Error>),
 }
 
+impl kerf_operator::ReconcileError for Error {}
+
 impl Error {
     /// Adds the operation that the failed step was part of.
     pub(crate) fn with_context(self, operation: &'static str) -> Self {

@@ -2,6 +2,8 @@
 //! texts stand in one place, so that one situation is never worded in two ways.
 
 pub(crate) mod disruption;
+#[cfg(test)]
+mod tests;
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -13,104 +15,11 @@ use kerf_api::duration::DoNotDisrupt;
 use kerf_api::nodeclaim::NodeClaim;
 use kerf_api::nodepool::NodePool;
 use kerf_api::slim::{Node, Pod};
+pub use kerf_operator::events::{
+    Event, EventType, Publish, claim_reference, node_reference, pod_reference, pool_reference,
+};
+use kerf_operator::logs;
 use kerf_state::TrackedClaim;
-
-/// De-duplication time of Events that set none.
-const DEFAULT_DEDUPE_TIMEOUT: Duration = Duration::from_mins(2);
-
-/// Accepts Events for publication. Implementations never fail and never wait: an Event that cannot
-/// be written is lost.
-pub trait Publish: Send + Sync {
-    /// Publishes an Event.
-    fn publish(&self, event: Event);
-}
-
-/// The `type` of a Kubernetes Event.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum EventType {
-    /// Information about normal operation.
-    Normal,
-    /// Something is wrong and may need attention.
-    Warning,
-}
-
-/// An Event about an object, before de-duplication.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Event {
-    /// The object that the Event is about.
-    pub involved_object: ObjectReference,
-    /// Normal or Warning.
-    pub event_type: EventType,
-    /// Machine-readable reason in CamelCase.
-    pub reason: Cow<'static, str>,
-    /// Message for users.
-    pub message: String,
-    /// Together with the reason, the values that identify equal Events. An Event without values is
-    /// never dropped as a duplicate.
-    pub dedupe_values: Vec<String>,
-    /// Time for which an equal Event is not published again.
-    pub dedupe_timeout: Duration,
-    /// True if the Event shares a rate limit with all such Events (five per second, ten at once).
-    pub is_rate_limited: bool,
-}
-
-impl Event {
-    fn new(involved_object: ObjectReference, event_type: EventType, reason: &'static str, message: String) -> Self {
-        let dedupe_values = involved_object.uid.iter().cloned().collect();
-        let reason = Cow::Borrowed(reason);
-        Self {
-            involved_object,
-            event_type,
-            reason,
-            message,
-            dedupe_values,
-            dedupe_timeout: DEFAULT_DEDUPE_TIMEOUT,
-            is_rate_limited: false,
-        }
-    }
-
-    fn with_dedupe_timeout(self, dedupe_timeout: Duration) -> Self {
-        Self { dedupe_timeout, ..self }
-    }
-
-    fn with_dedupe_values(self, values: impl IntoIterator<Item = String>) -> Self {
-        Self { dedupe_values: values.into_iter().collect(), ..self }
-    }
-}
-
-/// Returns the reference to a pod for an Event.
-pub fn pod_reference(pod: &Pod) -> ObjectReference {
-    ObjectReference {
-        api_version: Some("v1".into()),
-        kind: Some("Pod".into()),
-        name: Some(pod.metadata.name.to_string()),
-        namespace: Some(pod.metadata.namespace.to_string()),
-        uid: Some(pod.metadata.uid.to_string()),
-        ..ObjectReference::default()
-    }
-}
-
-/// Returns the reference to a NodeClaim for an Event.
-pub fn claim_reference(claim: &NodeClaim) -> ObjectReference {
-    ObjectReference {
-        api_version: Some("karpenter.sh/v1".into()),
-        kind: Some("NodeClaim".into()),
-        name: claim.metadata.name.clone(),
-        uid: claim.metadata.uid.clone(),
-        ..ObjectReference::default()
-    }
-}
-
-/// Returns the reference to a NodePool for an Event.
-pub fn pool_reference(pool: &NodePool) -> ObjectReference {
-    ObjectReference {
-        api_version: Some("karpenter.sh/v1".into()),
-        kind: Some("NodePool".into()),
-        name: pool.metadata.name.clone(),
-        uid: pool.metadata.uid.clone(),
-        ..ObjectReference::default()
-    }
-}
 
 /// The pod is expected on a claim's node, an existing node, or both.
 pub(crate) fn nominated(pod: &Pod, claim: Option<&str>, node: Option<&str>) -> Event {
@@ -172,17 +81,6 @@ pub(crate) fn failed_consistency_check(claim: &TrackedClaim, issue: &str) -> Eve
         .with_dedupe_values([claim.uid().to_owned(), issue.to_owned()])
 }
 
-/// Returns the reference to a Node for an Event.
-pub fn node_reference(node: &Node) -> ObjectReference {
-    ObjectReference {
-        api_version: Some("v1".into()),
-        kind: Some("Node".into()),
-        name: Some(node.metadata.name.to_string()),
-        uid: Some(node.metadata.uid.to_string()),
-        ..ObjectReference::default()
-    }
-}
-
 fn node_event(node: &Node, event_type: EventType, reason: &'static str, message: String) -> Event {
     Event::new(node_reference(node), event_type, reason, message).with_dedupe_values([node.metadata.name.to_string()])
 }
@@ -194,7 +92,7 @@ pub(crate) fn failed_draining(node: &Node, why: &str) -> Event {
 
 /// The node is drained and still has attached volumes.
 pub(crate) fn awaiting_volume_detachment(node: &Node, attachments: &[&str]) -> Event {
-    let names = crate::logs::join_names_truncated(attachments, 5);
+    let names = logs::join_names_truncated(attachments, 5);
     let message = format!("Awaiting deletion of bound volumeattachments ({names})");
     node_event(node, EventType::Normal, "AwaitingVolumeDetachment", message)
 }

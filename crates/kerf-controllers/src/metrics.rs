@@ -10,24 +10,23 @@ mod offerings;
 mod pods;
 mod process;
 mod provider;
-mod queues;
-mod registry;
 mod scheduler;
 mod state;
 mod status;
-mod summary;
 #[cfg(test)]
 mod tests;
 mod usage;
 
+use std::sync::Arc;
+
 use jiff::Timestamp;
+use kerf_operator::logs::COMMIT;
+pub use kerf_operator::metrics::{ControllerMetrics, Counter, Gauge, Histogram, Registry, Summary};
 
 pub use disruption::DisruptionMetrics;
 pub use offerings::OfferingMetrics;
 pub use pods::PodTimes;
 pub(crate) use provider::MeteredProvider;
-pub use queues::QueueMetrics;
-pub use registry::{Counter, Gauge, Histogram, Registry, Summary};
 pub use scheduler::SchedulerMetrics;
 pub(crate) use state::{StateMetricsInput, text as state_text};
 use status::StatusFamilies;
@@ -65,9 +64,6 @@ const LIFETIME_BUCKETS: [f64; 21] = [
     2_160_000.0,
     2_592_000.0,
 ];
-/// Histogram buckets of reconcile times, in seconds.
-const RECONCILE_BUCKETS: [f64; 13] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0];
-
 /// Returns `count` upper bounds that begin with `start` and double each time.
 fn exponential_buckets(start: f64, count: usize) -> Vec<f64> {
     std::iter::successors(Some(start), |bound| Some(bound * 2.0)).take(count).collect()
@@ -114,7 +110,7 @@ impl PodDurations {
 /// All metrics that controllers write. A process has one of these.
 #[derive(Debug)]
 pub struct Metrics {
-    registry: Registry,
+    registry: Arc<Registry>,
     /// NodeClaims created, by reason, pool and whether `minValues` was relaxed.
     pub nodeclaims_created: Counter,
     /// NodeClaims whose finalizer was removed, by pool, capacity type and zone.
@@ -159,8 +155,8 @@ pub struct Metrics {
     pub nodepools_cost: Gauge,
     /// Failures to determine a pool's cost, by pool.
     pub nodepools_cost_tracker_errors: Counter,
-    /// Metrics of the controllers' work queues.
-    pub queues: QueueMetrics,
+    /// Metrics of reconciles and work queues.
+    pub controllers: Arc<ControllerMetrics>,
     /// Requests to the API server, by code and method.
     pub client_requests: Counter,
     /// Seconds of requests to the API server, by verb, group, version, kind and subresource.
@@ -173,22 +169,6 @@ pub struct Metrics {
     pub cloudprovider_errors: Counter,
     /// The offerings of the provider: availability and price.
     pub offerings: OfferingMetrics,
-    /// Reconciles, by controller and result.
-    pub reconcile_total: Counter,
-    /// Failed reconciles, by controller.
-    pub reconcile_errors: Counter,
-    /// Reconciles that failed for good, by controller. Always zero: failed reconciles are retried.
-    terminal_reconcile_errors: Counter,
-    /// Reconciles that timed out, by controller. Always zero: every request has its own timeout.
-    reconcile_timeouts: Counter,
-    /// Reconciles that panicked, by controller.
-    pub reconcile_panics: Counter,
-    /// Seconds per reconcile, by controller.
-    pub reconcile_time: Histogram,
-    /// Number of workers, by controller.
-    pub max_concurrent_reconciles: Gauge,
-    /// Running reconciles, by controller.
-    pub active_workers: Gauge,
     /// 1 if this process is the leader, else 0, by lease.
     pub leader_election_master_status: Gauge,
     /// Lease renewals that had to read the Lease first, by lease.
@@ -203,7 +183,7 @@ impl Metrics {
     /// Creates and registers all metrics. Only `karpenter_build_info` has a series at first.
     #[expect(clippy::new_without_default, reason = "a process creates its metrics once, explicitly")]
     pub fn new() -> Self {
-        let r = Registry::default();
+        let r = Arc::new(Registry::default());
         let disrupted = ["reason", "nodepool", "capacity_type", "consolidation_policy", "termination_mode"];
         let metrics = Self {
             nodeclaims_created: r.counter(
@@ -295,7 +275,7 @@ impl Metrics {
                 "Number of times that the cost of a nodepool could not be determined.",
                 &["nodepool"],
             ),
-            queues: QueueMetrics::new(&r),
+            controllers: Arc::new(ControllerMetrics::new(&r)),
             client_requests: r.counter(
                 "client_go_request_total",
                 "Number of HTTP requests, partitioned by status code and method.",
@@ -320,47 +300,6 @@ impl Metrics {
                 &["controller", "method", "provider", "error"],
             ),
             offerings: OfferingMetrics::default(),
-            reconcile_total: r.counter(
-                "controller_runtime_reconcile_total",
-                "Total number of reconciliations per controller.",
-                &["controller", "result"],
-            ),
-            reconcile_errors: r.counter(
-                "controller_runtime_reconcile_errors_total",
-                "Total number of reconciliation errors per controller.",
-                &["controller"],
-            ),
-            terminal_reconcile_errors: r.counter(
-                "controller_runtime_terminal_reconcile_errors_total",
-                "Total number of terminal reconciliation errors per controller.",
-                &["controller"],
-            ),
-            reconcile_timeouts: r.counter(
-                "controller_runtime_reconcile_timeouts_total",
-                "Total number of reconciliation timeouts per controller.",
-                &["controller"],
-            ),
-            reconcile_panics: r.counter(
-                "controller_runtime_reconcile_panics_total",
-                "Total number of reconciliation panics per controller.",
-                &["controller"],
-            ),
-            reconcile_time: r.histogram(
-                "controller_runtime_reconcile_time_seconds",
-                "Length of time per reconciliation per controller.",
-                &["controller"],
-                &RECONCILE_BUCKETS,
-            ),
-            max_concurrent_reconciles: r.gauge(
-                "controller_runtime_max_concurrent_reconciles",
-                "Maximum number of concurrent reconciles per controller.",
-                &["controller"],
-            ),
-            active_workers: r.gauge(
-                "controller_runtime_active_workers",
-                "Number of currently used workers per controller.",
-                &["controller"],
-            ),
             leader_election_master_status: r.gauge(
                 "leader_election_master_status",
                 "Whether the reporting system is master of the lease.",
@@ -381,35 +320,18 @@ impl Metrics {
             &["version", "goversion", "goarch", "commit"],
         );
         let arch = if cfg!(target_arch = "aarch64") { "arm64" } else { "amd64" };
-        build.set(
-            &[env!("CARGO_PKG_VERSION"), concat!("rust", env!("CARGO_PKG_RUST_VERSION")), arch, crate::logs::COMMIT],
-            1.0,
-        );
+        build.set(&[env!("CARGO_PKG_VERSION"), concat!("rust", env!("CARGO_PKG_RUST_VERSION")), arch, COMMIT], 1.0);
         metrics
     }
 
     /// Returns the registry, in which other parts of the program register metrics of their own.
-    pub fn registry(&self) -> &Registry {
+    pub fn registry(&self) -> &Arc<Registry> {
         &self.registry
-    }
-
-    /// Creates the series of a controller when it starts. All but the number of workers begin at
-    /// zero.
-    pub(crate) fn init_controller_series(&self, name: &'static str, workers: usize) {
-        self.max_concurrent_reconciles.set(&[name], workers as f64);
-        self.active_workers.set(&[name], 0.0);
-        for result in ["success", "error", "requeue", "requeue_after"] {
-            self.reconcile_total.add(&[name, result], 0.0);
-        }
-        let failures = [&self.reconcile_errors, &self.terminal_reconcile_errors, &self.reconcile_panics];
-        for counter in failures.into_iter().chain([&self.reconcile_timeouts]) {
-            counter.add(&[name], 0.0);
-        }
     }
 
     /// Returns all metrics in the text format, with those of the process itself.
     pub fn text(&self, now: Timestamp) -> String {
-        self.queues.refresh();
+        self.controllers.queues.refresh();
         self.scheduler.refresh(now);
         self.registry.text(now) + &process::text()
     }

@@ -5,7 +5,6 @@
 //! of [`run`] stops everything, as a kill would.
 
 mod probes;
-pub(crate) mod reconcile;
 mod requests;
 mod version;
 
@@ -16,6 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kerf_api::slim::{NodeInclusionPolicy, TopologySpreadConstraint};
+use kerf_operator::Recorder;
 use kerf_runtime::{Lease, LeaseLost, LeaseSettings, ShutdownSignal, WatchHandle};
 use serde_json::Value;
 use tokio::task::JoinSet;
@@ -24,7 +24,6 @@ use tracing::{error, info};
 use crate::context::Context;
 use crate::controllers::Controllers;
 use crate::metrics::MeteredProvider;
-use crate::recorder::Recorder;
 
 /// Time that running reconciles get to finish after shutdown was requested.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(30);

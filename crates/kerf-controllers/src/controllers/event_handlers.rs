@@ -12,15 +12,14 @@ use kerf_api::slim::{
     CsiNode, DaemonSet, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod, PodDisruptionBudget, Service,
     StorageClass, Str, VolumeAttachment,
 };
+use kerf_operator::{SINGLETON_KEY, instrument_event};
 use kerf_runtime::{WatchHandle, WatchSettings, WatchUpdate, WatchedKind, watch};
 use kerf_state::{NodeClass, ObjectChange, ReplicaSet, ReplicationController, StatefulSet, Tracked, TrackedClaim};
 use serde::de::DeserializeOwned;
 
 use super::Controllers;
-use super::controller_set::SINGLETON_KEY;
 use crate::disruption::{self, DisruptionTrigger};
 use crate::nodeclaim::stale;
-use crate::process::reconcile::instrument_event;
 
 /// Controller name of the pod metrics. They are updated in the event handler, without a queue.
 const POD_METRICS_CONTROLLER: &str = "metrics.pod";
@@ -56,7 +55,7 @@ impl Controllers {
     pub fn watches(self: &Arc<Self>, seed: u64) -> (Vec<WatchHandle>, BoxFuture<'static, ()>) {
         let mut watches = WatchBuilder { controllers: self.clone(), seed, handles: Vec::new(), tasks: Vec::new() };
         if self.ctx.settings.cluster_state_observability {
-            self.ctx.metrics.init_controller_series(POD_METRICS_CONTROLLER, 1);
+            self.ctx.metrics.controllers.init_controller_series(POD_METRICS_CONTROLLER, 1);
         }
         watches.add(WatchedKind::of::<kerf_api::nodeclaim::NodeClaim>(), Self::on_claim);
         watches.add(WatchedKind::of::<NodePool>(), Self::on_pool);
@@ -262,7 +261,7 @@ impl Controllers {
     fn on_pod(&self, update: WatchUpdate<Pod>) {
         let changes = self.apply_event(update);
         if self.ctx.settings.cluster_state_observability {
-            instrument_event(&self.ctx, POD_METRICS_CONTROLLER, || {
+            instrument_event(&self.ctx.metrics.controllers, self.ctx.clock, POD_METRICS_CONTROLLER, || {
                 for change in &changes {
                     self.ctx.metrics.pod_changed(change, self.ctx.now());
                 }
@@ -302,10 +301,12 @@ impl WatchBuilder {
         let client = controllers.ctx.client.clone();
         let name = state_controller_name(kind.name);
         if let Some(name) = name {
-            controllers.ctx.metrics.init_controller_series(name, 1);
+            controllers.ctx.metrics.controllers.init_controller_series(name, 1);
         }
         let on_update = move |update| match name {
-            Some(name) => instrument_event(&controllers.ctx, name, || handler(&controllers, update)),
+            Some(name) => instrument_event(&controllers.ctx.metrics.controllers, controllers.ctx.clock, name, || {
+                handler(&controllers, update)
+            }),
             None => handler(&controllers, update),
         };
         let (handle, task) = watch(client, WatchSettings::new(kind, self.seed), on_update);

@@ -21,8 +21,8 @@ macro_rules! log_decision {
             "disrupted-node-count" = $decision.command.nodes.len(),
             "replacement-node-count" = $decision.command.replacements.len(),
             "pod-count" = $decision.command.pods.len(),
-            "disrupted-nodes" = %$crate::logs::json($decision.disrupted_nodes()),
-            "replacement-nodes" = %$crate::logs::json($decision.replacement_nodes()),
+            "disrupted-nodes" = %kerf_operator::logs::json($decision.disrupted_nodes()),
+            "replacement-nodes" = %kerf_operator::logs::json($decision.replacement_nodes()),
             $($rest)+
         )
     };

@@ -36,7 +36,7 @@ use super::step_times::{self, StepTimes};
 use super::{low_value_moves, next_change, report, taint};
 use crate::context::Context;
 use crate::error::Error;
-use crate::logs::reference;
+use kerf_operator::logs::reference;
 
 /// Delay between a relevant change and the next pass; long enough to coalesce a burst of events.
 pub(crate) const CHANGE_COALESCE_DELAY: Duration = Duration::from_millis(500);

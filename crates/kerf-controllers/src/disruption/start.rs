@@ -13,11 +13,11 @@ use super::churn_backoff::{self, OfferingKey};
 use super::decision::{Decision, log_decision};
 use super::queue::{CommandCandidate, CommandQueue, CommandReplacement};
 use super::taint::{self, CandidateNames};
-use crate::context::SharedCluster;
 use crate::error::Error;
 use crate::events;
 use crate::provisioning::claim;
 use crate::static_capacity::provisioning::node_limit;
+use kerf_operator::SharedCluster;
 
 impl CommandQueue {
     /// Starts a command. `offerings` lists, for each replacement, the offerings that it may be

@@ -4,8 +4,8 @@ use kerf_api::labels;
 use kerf_api::nodeclaim::NodeClaim;
 
 use super::claims::{label, termination_mode};
-use super::registry::{Counter, Gauge, Histogram, Registry};
 use super::{DURATION_BUCKETS, Metrics};
+use kerf_operator::metrics::{Counter, Gauge, Histogram, Registry};
 
 /// The metrics of voluntary disruption.
 #[derive(Debug)]

@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use super::registry::escaped;
+use kerf_operator::metrics::escaped;
 
 /// The text written so far.
 #[derive(Debug, Default)]

@@ -15,7 +15,7 @@ use kerf_engine::catalogue::InstanceType;
 use kerf_runtime::Clock;
 
 use super::Metrics;
-use crate::process::reconcile::current_controller;
+use kerf_operator::current_controller;
 
 /// The decorated provider.
 pub(crate) struct MeteredProvider {

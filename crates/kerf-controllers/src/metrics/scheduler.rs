@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use kerf_engine::EffectiveZone;
 
 use super::DURATION_BUCKETS;
-use super::registry::{Gauge, Histogram, Registry};
+use kerf_operator::metrics::{Gauge, Histogram, Registry};
 
 /// The metrics of scheduling simulations.
 #[derive(Debug)]

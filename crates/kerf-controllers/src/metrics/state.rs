@@ -15,7 +15,7 @@ use super::exposition::{Exposition, LabelPairs};
 use super::pods::{POD_GAUGES, PodTimeline, PodTimes};
 use super::usage::{self, Sums, Usage};
 use super::{Metrics, conditions};
-use crate::context::SharedCluster;
+use kerf_operator::SharedCluster;
 
 /// The objects to show, copied out of cluster state so that the lock is not held while the text is
 /// written.

@@ -15,12 +15,12 @@ use kerf_api::slim::{Node, Str};
 use kerf_runtime::ReconcileAction;
 use kerf_state::TrackedClaim;
 
-use super::registry::{Counter, Histogram, Registry};
 use super::{conditions, exponential_buckets};
 use crate::context::Context;
-use crate::controllers::Reconcile;
 use crate::error::Error;
 use crate::events::{self, claim_reference, node_reference, pool_reference};
+use kerf_operator::Reconcile;
+use kerf_operator::metrics::{Counter, Histogram, Registry};
 
 /// The kind that a [`StatusController`] observes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -212,6 +212,8 @@ impl StatusController {
 }
 
 impl Reconcile for StatusController {
+    type Error = Error;
+
     /// Compares the object with its last observed state. Never fails.
     async fn reconcile(&self, key: &Str) -> Result<ReconcileAction, Error> {
         let current = self.observe(key).map(Arc::new);

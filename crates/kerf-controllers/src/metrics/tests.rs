@@ -10,7 +10,7 @@ use kerf_api::slim::{Node, Pod};
 use serde_json::json;
 
 use super::*;
-use crate::context::SharedCluster;
+use kerf_operator::SharedCluster;
 
 fn noon() -> Timestamp {
     "2026-01-01T12:00:00Z".parse().unwrap()

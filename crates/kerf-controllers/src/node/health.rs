@@ -20,11 +20,11 @@ use tracing::info;
 
 use crate::actions;
 use crate::context::Context;
-use crate::controllers::Reconcile;
 use crate::error::{Error, Interrupted, api_result};
 use crate::events;
-use crate::logs::reference;
 use crate::nodeclaim::delete_disrupted;
+use kerf_operator::Reconcile;
+use kerf_operator::logs::reference;
 
 /// A node is repaired only if at most this percentage of nodes is unhealthy. The allowed number of
 /// nodes is rounded up.
@@ -90,6 +90,8 @@ impl NodeHealth {
 }
 
 impl Reconcile for NodeHealth {
+    type Error = Error;
+
     async fn reconcile(&self, name: &Str) -> Result<ReconcileAction, Error> {
         let (node, claim) = {
             let cluster = self.ctx.cluster.lock();

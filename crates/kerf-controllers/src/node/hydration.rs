@@ -7,8 +7,8 @@ use kerf_runtime::{ApiError, ReconcileAction};
 
 use crate::actions;
 use crate::context::Context;
-use crate::controllers::Reconcile;
 use crate::error::{Error, REQUEUE_AFTER_CONFLICT};
+use kerf_operator::Reconcile;
 
 /// The controller. Its keys are names of Nodes.
 pub(crate) struct NodeHydration {
@@ -35,6 +35,8 @@ impl NodeHydration {
 }
 
 impl Reconcile for NodeHydration {
+    type Error = Error;
+
     async fn reconcile(&self, name: &Str) -> Result<ReconcileAction, Error> {
         let Some((key, value)) = self.missing_label(name) else { return Ok(ReconcileAction::Done) };
         match actions::node::set_label(&self.ctx, name, &key, &value).await {

@@ -29,10 +29,10 @@ pub(crate) use pods::{is_protected, is_reschedulable};
 
 use crate::actions;
 use crate::context::Context;
-use crate::controllers::Reconcile;
 use crate::error::{Error, Interrupted, REQUEUE_AFTER_CONFLICT, api_result};
 use crate::events;
-use crate::logs::reference;
+use kerf_operator::Reconcile;
+use kerf_operator::logs::reference;
 
 /// Delay between two checks of a node that waits for pods or volumes.
 const NODE_POLL_INTERVAL: Duration = Duration::from_secs(1);
@@ -269,6 +269,8 @@ impl NodeTermination {
 }
 
 impl Reconcile for NodeTermination {
+    type Error = Error;
+
     async fn reconcile(&self, name: &Str) -> Result<ReconcileAction, Error> {
         Interrupted::into_result(self.terminate(name).await)
     }

@@ -15,9 +15,9 @@ use tracing::info;
 
 use crate::actions;
 use crate::context::Context;
-use crate::controllers::Reconcile;
 use crate::error::{Error, Interrupted, api_result};
 use crate::events;
+use kerf_operator::Reconcile;
 
 /// Interval between two checks of a claim.
 const CONSISTENCY_CHECK_INTERVAL: Duration = Duration::from_mins(10);
@@ -84,6 +84,8 @@ impl Consistency {
 }
 
 impl Reconcile for Consistency {
+    type Error = Error;
+
     async fn reconcile(&self, name: &Str) -> Result<ReconcileAction, Error> {
         let Some(claim) = self.ctx.managed_claim(name) else { return Ok(ReconcileAction::Done) };
         if claim.engine_claim.provider_id.is_empty() {

@@ -23,8 +23,8 @@ use tracing::debug;
 
 use crate::actions;
 use crate::context::Context;
-use crate::controllers::Reconcile;
 use crate::error::{Error, Interrupted, api_result};
+use kerf_operator::Reconcile;
 
 /// Interval between two drift checks without any event.
 const DRIFT_CHECK_INTERVAL: Duration = Duration::from_mins(5);
@@ -193,6 +193,8 @@ impl ClaimDisruption {
 }
 
 impl Reconcile for ClaimDisruption {
+    type Error = Error;
+
     async fn reconcile(&self, name: &Str) -> Result<ReconcileAction, Error> {
         let Some(claim) = self.ctx.managed_claim(name).filter(|claim| !claim.is_terminating()) else {
             return Ok(ReconcileAction::Done);

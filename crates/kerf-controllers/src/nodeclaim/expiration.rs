@@ -11,8 +11,8 @@ use tracing::debug;
 
 use super::delete_disrupted;
 use crate::context::Context;
-use crate::controllers::Reconcile;
 use crate::error::Error;
+use kerf_operator::Reconcile;
 
 pub(crate) struct Expiration {
     ctx: Context,
@@ -25,6 +25,8 @@ impl Expiration {
 }
 
 impl Reconcile for Expiration {
+    type Error = Error;
+
     async fn reconcile(&self, name: &Str) -> Result<ReconcileAction, Error> {
         let Some(claim) = self.ctx.managed_claim(name).filter(|claim| !claim.is_terminating()) else {
             return Ok(ReconcileAction::Done);

@@ -16,9 +16,9 @@ use tracing::debug;
 
 use super::delete_disrupted;
 use crate::context::Context;
-use crate::controllers::Reconcile;
 use crate::error::Error;
-use crate::logs::reference;
+use kerf_operator::Reconcile;
+use kerf_operator::logs::reference;
 
 /// Interval between two lists of instances.
 const COLLECTION_INTERVAL: Duration = Duration::from_mins(2);
@@ -106,6 +106,8 @@ impl GarbageCollection {
 }
 
 impl Reconcile for GarbageCollection {
+    type Error = Error;
+
     async fn reconcile(&self, _: &Str) -> Result<ReconcileAction, Error> {
         // Cluster state must be synced: otherwise an instance would be terminated because its claim
         // is not known yet.

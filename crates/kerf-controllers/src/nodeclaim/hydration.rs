@@ -7,8 +7,8 @@ use kerf_runtime::{MergePatch, OptimisticLock, PatchTarget, ReconcileAction};
 
 use crate::actions;
 use crate::context::Context;
-use crate::controllers::Reconcile;
 use crate::error::{Error, Interrupted, api_result};
+use kerf_operator::Reconcile;
 
 pub(crate) struct ClaimHydration {
     ctx: Context,
@@ -21,6 +21,8 @@ impl ClaimHydration {
 }
 
 impl Reconcile for ClaimHydration {
+    type Error = Error;
+
     async fn reconcile(&self, name: &Str) -> Result<ReconcileAction, Error> {
         let Some(claim) = self.ctx.managed_claim(name) else { return Ok(ReconcileAction::Done) };
         let class = &claim.object.spec.node_class_ref;

@@ -30,9 +30,9 @@ use tracing::info;
 
 use crate::actions;
 use crate::context::Context;
-use crate::controllers::Reconcile;
 use crate::error::{Error, Interrupted, api_result};
-use crate::logs::reference;
+use kerf_operator::Reconcile;
+use kerf_operator::logs::reference;
 
 pub(crate) use health::RegistrationHealth;
 use launch::LaunchCache;
@@ -165,6 +165,8 @@ impl Lifecycle {
 }
 
 impl Reconcile for Lifecycle {
+    type Error = Error;
+
     async fn reconcile(&self, name: &Str) -> Result<ReconcileAction, Error> {
         let Some(claim) = self.ctx.managed_claim(name) else { return Ok(ReconcileAction::Done) };
         let outcome = if claim.is_terminating() { self.finalize(&claim).await } else { self.advance(&claim).await };

@@ -11,8 +11,8 @@ use kerf_state::{ObjectChange, TrackedClaim};
 
 use crate::actions;
 use crate::context::Context;
-use crate::controllers::Reconcile;
 use crate::error::{Error, Interrupted, api_result};
+use kerf_operator::Reconcile;
 
 /// Time after a recorded pod event in which no other is recorded.
 const POD_EVENT_DEDUPE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -71,6 +71,8 @@ impl PodEvents {
 }
 
 impl Reconcile for PodEvents {
+    type Error = Error;
+
     async fn reconcile(&self, node: &Str) -> Result<ReconcileAction, Error> {
         let claim = {
             let cluster = self.ctx.cluster.lock();

@@ -9,8 +9,8 @@ use kerf_runtime::ReconcileAction;
 
 use crate::actions;
 use crate::context::Context;
-use crate::controllers::Reconcile;
 use crate::error::Error;
+use kerf_operator::Reconcile;
 
 /// Delay between the creation of a claim and the check.
 pub(crate) const EXISTENCE_CHECK_DELAY: Duration = Duration::from_secs(15);
@@ -26,6 +26,8 @@ impl StaleClaims {
 }
 
 impl Reconcile for StaleClaims {
+    type Error = Error;
+
     async fn reconcile(&self, name: &Str) -> Result<ReconcileAction, Error> {
         let exists = actions::claim::exists(&self.ctx, name)
             .await

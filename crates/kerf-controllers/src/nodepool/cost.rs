@@ -15,8 +15,8 @@ use kerf_state::TrackedClaim;
 use tracing::error;
 
 use crate::context::Context;
-use crate::controllers::Reconcile;
 use crate::error::Error;
+use kerf_operator::Reconcile;
 
 /// Interval between two updates.
 const COST_UPDATE_INTERVAL: Duration = Duration::from_secs(10);
@@ -32,6 +32,8 @@ impl NodePoolCost {
 }
 
 impl Reconcile for NodePoolCost {
+    type Error = Error;
+
     async fn reconcile(&self, name: &Str) -> Result<ReconcileAction, Error> {
         let metrics = &self.ctx.metrics;
         let Some(pool) = self.ctx.managed_pool(name) else {

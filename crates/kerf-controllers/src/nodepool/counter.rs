@@ -11,8 +11,8 @@ use kerf_runtime::{MergePatch, OptimisticLock, PatchTarget, ReconcileAction};
 
 use crate::actions;
 use crate::context::Context;
-use crate::controllers::Reconcile;
 use crate::error::{Error, Interrupted, api_result};
+use kerf_operator::Reconcile;
 
 /// Interval between two counts.
 const COUNT_INTERVAL: Duration = Duration::from_secs(5);
@@ -32,6 +32,8 @@ impl NodePoolCounter {
 }
 
 impl Reconcile for NodePoolCounter {
+    type Error = Error;
+
     async fn reconcile(&self, name: &Str) -> Result<ReconcileAction, Error> {
         let Some(pool) = self.ctx.managed_pool(name) else { return Ok(ReconcileAction::Done) };
         let usage = {

@@ -15,8 +15,8 @@ use kerf_state::TrackedClaim;
 
 use crate::actions;
 use crate::context::Context;
-use crate::controllers::Reconcile;
 use crate::error::{Error, Interrupted, api_result};
+use kerf_operator::Reconcile;
 
 /// A merge patch changes single annotations, so those of other writers are kept without a lock.
 const UNLOCKED: MergePatch = MergePatch { target: PatchTarget::Object, lock: OptimisticLock::None };
@@ -60,6 +60,8 @@ impl NodePoolHash {
 }
 
 impl Reconcile for NodePoolHash {
+    type Error = Error;
+
     async fn reconcile(&self, name: &Str) -> Result<ReconcileAction, Error> {
         let Some(pool) = self.ctx.managed_pool(name) else { return Ok(ReconcileAction::Done) };
         // A template with an invalid duration has no hash; `nodepool.validation` reports the field.

@@ -7,8 +7,8 @@ use kerf_runtime::ReconcileAction;
 use kerf_state::NodeClass;
 
 use crate::context::Context;
-use crate::controllers::Reconcile;
 use crate::error::{Error, Interrupted};
+use kerf_operator::Reconcile;
 
 pub(crate) struct Readiness {
     ctx: Context,
@@ -21,6 +21,8 @@ impl Readiness {
 }
 
 impl Reconcile for Readiness {
+    type Error = Error;
+
     async fn reconcile(&self, name: &Str) -> Result<ReconcileAction, Error> {
         let Some(pool) = self.ctx.managed_pool(name) else { return Ok(ReconcileAction::Done) };
         let class = {

@@ -13,9 +13,9 @@ use kerf_runtime::{MergePatch, ReconcileAction};
 
 use crate::actions;
 use crate::context::Context;
-use crate::controllers::Reconcile;
 use crate::error::{Error, Interrupted, api_result};
 use crate::nodeclaim::lifecycle::RegistrationHealth;
+use kerf_operator::Reconcile;
 
 pub(crate) struct NodePoolRegistrationHealth {
     ctx: Context,
@@ -65,6 +65,8 @@ impl NodePoolRegistrationHealth {
 }
 
 impl Reconcile for NodePoolRegistrationHealth {
+    type Error = Error;
+
     async fn reconcile(&self, name: &Str) -> Result<ReconcileAction, Error> {
         Interrupted::into_result(self.update(name).await)
     }

@@ -13,9 +13,9 @@ use kerf_runtime::ReconcileAction;
 use tracing::error;
 
 use crate::context::Context;
-use crate::controllers::Reconcile;
 use crate::error::{Error, Interrupted};
-use crate::logs::json;
+use kerf_operator::Reconcile;
+use kerf_operator::logs::json;
 
 pub(crate) struct Validation {
     ctx: Context,
@@ -69,6 +69,8 @@ impl Validation {
 }
 
 impl Reconcile for Validation {
+    type Error = Error;
+
     async fn reconcile(&self, name: &Str) -> Result<ReconcileAction, Error> {
         let pool = self.ctx.managed_pool(name);
         self.log_ignored(name, pool.as_deref());

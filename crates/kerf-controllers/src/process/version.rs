@@ -57,8 +57,8 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::logs::tests::capturing_subscriber;
-    use crate::logs::{Level, LineFormat};
+    use kerf_operator::logs::capturing_subscriber;
+    use kerf_operator::logs::{Level, LineFormat};
 
     /// Returns a client of an API server that reports the next version at each request. It repeats
     /// the last one.

@@ -19,7 +19,7 @@ use super::report;
 use crate::actions;
 use crate::context::Context;
 use crate::error::Error;
-use crate::logs::{json, reference};
+use kerf_operator::logs::{json, reference};
 
 /// Builds the NodeClaim to create. It carries the hash of the NodePool version that it was planned
 /// from, even if the NodePool has changed since.

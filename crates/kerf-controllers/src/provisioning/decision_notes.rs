@@ -14,7 +14,7 @@ use tracing::{Level, debug, enabled, error, info};
 use super::relaxation;
 use crate::context::Context;
 use crate::events;
-use crate::logs::{key_reference, reference};
+use kerf_operator::logs::{key_reference, reference};
 
 /// Notes about the last decision.
 pub(super) struct DecisionNotes {

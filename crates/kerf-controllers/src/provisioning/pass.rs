@@ -29,8 +29,8 @@ use super::{claim, report};
 use crate::context::Context;
 use crate::error::Error;
 use crate::events;
-use crate::logs::reference;
-use crate::process::reconcile::instrument_reconcile;
+use kerf_operator::logs::reference;
+use kerf_operator::{ControllerName, instrument_reconcile};
 
 /// Name of the controller.
 const NAME: &str = "provisioner";
@@ -75,8 +75,8 @@ impl Provisioner {
     /// Runs until shutdown is requested.
     pub(crate) async fn run(&self, mut stop: ShutdownSignal) {
         let (metrics, batcher) = (&self.ctx.metrics, self.batcher.clone());
-        metrics.init_controller_series(NAME, 1);
-        metrics.queues.register_queue(NAME, move || batcher.stats());
+        metrics.controllers.init_controller_series(NAME, 1);
+        metrics.controllers.queues.register_queue(NAME, move || batcher.stats());
         loop {
             tokio::select! {
                 biased;
@@ -92,8 +92,16 @@ impl Provisioner {
             let pass = async { self.pass().await.map(|()| ReconcileAction::Done) };
             // Failed passes are not retried here: pods that are still pending trigger the next
             // batch.
-            metrics.queues.observe_queue_duration(NAME, self.batcher.begin());
-            instrument_reconcile(&self.ctx, NAME, &Str::default(), &id, pass).await;
+            metrics.controllers.queues.observe_queue_duration(NAME, self.batcher.begin());
+            instrument_reconcile(
+                &metrics.controllers,
+                self.ctx.clock,
+                ControllerName::singleton(NAME),
+                &Str::default(),
+                &id,
+                pass,
+            )
+            .await;
             self.batcher.end();
         }
     }

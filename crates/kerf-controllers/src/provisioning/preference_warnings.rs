@@ -78,8 +78,8 @@ mod tests {
     use kerf_api::slim::TopologySpreadConstraint;
 
     use super::*;
-    use crate::logs::tests::capturing_subscriber;
-    use crate::logs::{Level, LineFormat};
+    use kerf_operator::logs::capturing_subscriber;
+    use kerf_operator::logs::{Level, LineFormat};
 
     fn pod(name: &str) -> Arc<Pod> {
         let mut pod = Pod::default();

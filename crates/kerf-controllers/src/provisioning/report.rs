@@ -12,7 +12,7 @@ use tracing::{debug, error, info};
 
 use crate::context::Context;
 use crate::events;
-use crate::logs::key_reference;
+use kerf_operator::logs::key_reference;
 
 /// Number of names that a log line lists.
 const LISTED_NAMES_MAX: usize = 5;

@@ -11,8 +11,8 @@ use kerf_runtime::ReconcileAction;
 
 use super::batch::Batcher;
 use crate::context::Context;
-use crate::controllers::Reconcile;
 use crate::error::Error;
+use kerf_operator::Reconcile;
 
 /// Interval at which a pod or node that still needs a decision triggers again.
 const RETRIGGER_INTERVAL: Duration = Duration::from_secs(10);
@@ -30,6 +30,8 @@ impl PodTrigger {
 }
 
 impl Reconcile for PodTrigger {
+    type Error = Error;
+
     async fn reconcile(&self, key: &Str) -> Result<ReconcileAction, Error> {
         let Some(pod) = self.ctx.cluster.lock().get::<Pod>(key).cloned() else { return Ok(ReconcileAction::Done) };
         if !kerf_engine::is_provisionable(&pod, &self.ctx.settings.engine) {
@@ -54,6 +56,8 @@ impl NodeTrigger {
 }
 
 impl Reconcile for NodeTrigger {
+    type Error = Error;
+
     async fn reconcile(&self, name: &Str) -> Result<ReconcileAction, Error> {
         let Some(node) = self.ctx.cluster.lock().get::<Node>(name).cloned() else { return Ok(ReconcileAction::Done) };
         if !is_disrupted(&node) {

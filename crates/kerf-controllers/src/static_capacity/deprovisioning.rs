@@ -16,10 +16,10 @@ use tracing::{debug, info};
 use super::{POOL_CHECK_INTERVAL, static_pool};
 use crate::actions;
 use crate::context::Context;
-use crate::controllers::Reconcile;
 use crate::error::Error;
-use crate::logs::reference;
 use crate::node::termination::is_protected;
+use kerf_operator::Reconcile;
+use kerf_operator::logs::reference;
 
 pub(crate) struct StaticDeprovisioning {
     ctx: Context,
@@ -43,6 +43,8 @@ impl StaticDeprovisioning {
 }
 
 impl Reconcile for StaticDeprovisioning {
+    type Error = Error;
+
     async fn reconcile(&self, name: &Str) -> Result<ReconcileAction, Error> {
         let Some((_, replicas)) = static_pool(&self.ctx, name) else { return Ok(ReconcileAction::Done) };
         let claims = {

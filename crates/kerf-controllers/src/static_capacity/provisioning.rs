@@ -23,10 +23,10 @@ use tracing::info;
 use super::{POOL_CHECK_INTERVAL, static_pool};
 use crate::actions;
 use crate::context::Context;
-use crate::controllers::Reconcile;
 use crate::error::Error;
-use crate::logs::reference;
 use crate::provisioning::claim::build_claim;
+use kerf_operator::Reconcile;
+use kerf_operator::logs::reference;
 
 /// Delay before a NodePool that has reached its node limit is checked again.
 const LIMIT_REACHED_RETRY_DELAY: Duration = Duration::from_secs(30);
@@ -86,6 +86,8 @@ impl StaticProvisioning {
 }
 
 impl Reconcile for StaticProvisioning {
+    type Error = Error;
+
     async fn reconcile(&self, name: &Str) -> Result<ReconcileAction, Error> {
         let Some((pool, replicas)) = static_pool(&self.ctx, name).filter(|(pool, _)| is_ready(pool)) else {
             return Ok(ReconcileAction::Done);

@@ -4,7 +4,7 @@
 use kerf_api::kwoknodeclass::KWOKNodeClass;
 use kerf_api::nodeclaim::NodeClaim;
 use kerf_api::nodepool::NodePool;
-use kerf_controllers::logs::Level;
+use kerf_operator::logs::Level;
 use serde_json::{Value, json};
 
 use crate::test_cluster::{TestCluster, catalogue_with_prices, consolidating_pool};

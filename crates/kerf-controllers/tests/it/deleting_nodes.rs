@@ -4,7 +4,7 @@
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kerf_api::nodeclaim::NodeClaim;
-use kerf_controllers::logs::Level;
+use kerf_operator::logs::Level;
 use kube::api::{Api, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 

@@ -6,10 +6,9 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1 as coordination;
 use kerf_api::nodepool::NodePool;
-use kerf_controllers::{
-    Context, LeaderElection, Metrics, ProcessSettings, Recorder, RunError, Settings, SharedCluster,
-};
+use kerf_controllers::{Context, LeaderElection, Metrics, ProcessSettings, RunError, Settings};
 use kerf_kwok::{Kwok, built_in_catalogue};
+use kerf_operator::{Recorder, SharedCluster};
 use kerf_runtime::Shutdown;
 use kerf_sandbox::{AuditedWrite, Fault, FaultRule};
 use kube::api::{Api, Patch, PatchParams, PostParams};

@@ -157,7 +157,7 @@ async fn the_number_of_workers_depends_on_the_cores() {
         env.settings.cores = cores;
         let cloud = Kwok::new(env.server.client_as("kwok"), env.clock, built_in_catalogue());
         let env = env.start_controllers(Arc::new(cloud)).await;
-        assert_eq!(env.metrics.max_concurrent_reconciles.get(&["nodeclaim.lifecycle"]), Some(width));
+        assert_eq!(env.metrics.controllers.max_concurrent_reconciles.get(&["nodeclaim.lifecycle"]), Some(width));
     }
 }
 

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use kerf_api::kwoknodeclass::KWOKNodeClass;
 use kerf_api::nodeclaim::NodeClaim;
 use kerf_api::nodepool::NodePool;
-use kerf_controllers::logs::Level;
 use kerf_kwok::{Kwok, built_in_catalogue};
+use kerf_operator::logs::Level;
 use serde_json::json;
 
 use crate::test_env::{CapturedLog, TestEnv, pool, pool_condition};

@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Node;
 use kerf_api::nodepool::NodePool;
-use kerf_controllers::logs::Level;
-use kerf_controllers::{Context, Metrics, ProcessSettings, Recorder, Settings, SharedCluster};
+use kerf_controllers::{Context, Metrics, ProcessSettings, Settings};
 use kerf_kwok::{Kwok, built_in_catalogue};
+use kerf_operator::logs::Level;
+use kerf_operator::{Recorder, SharedCluster};
 use kerf_runtime::{Clock, Shutdown};
 use kerf_sandbox::{ApiServer, ApiServerConfig};
 use kube::api::DeleteParams;
@@ -117,7 +118,7 @@ async fn controllers_start_when_the_crds_are_installed() {
     let env = TestEnv::without_crds();
     let process = start(&env.server, ProcessSettings::default());
     env.wait(60).await;
-    assert_eq!(process.metrics.reconcile_total.get(&["nodepool.hash", "success"]), 0.0);
+    assert_eq!(process.metrics.controllers.reconcile_total.get(&["nodepool.hash", "success"]), 0.0);
     env.install_crds().await;
     env.create::<kerf_api::kwoknodeclass::KWOKNodeClass>(json!({"metadata": {"name": "default"}, "spec": {}})).await;
     env.create::<NodePool>(pool("general", json!({}))).await;

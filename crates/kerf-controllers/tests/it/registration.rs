@@ -9,8 +9,8 @@ use futures::future::BoxFuture;
 use k8s_openapi::api::core::v1::Node;
 use kerf_api::nodeclaim::NodeClaim;
 use kerf_cloud::{BoxError, HookResult, Instance, RegistrationHook};
-use kerf_controllers::logs::Level;
 use kerf_kwok::{Kwok, built_in_catalogue};
+use kerf_operator::logs::Level;
 use kerf_sandbox::{Fault, Verb};
 use serde_json::{Value, json};
 

@@ -222,7 +222,7 @@ async fn a_deletion_that_fails_is_retried() {
     scale(&env, 1).await;
     env.wait(3).await;
     assert_eq!(remaining_claims(&env).await.len(), 2);
-    assert!(env.metrics.reconcile_errors.get(&["static.deprovisioning"]) > 0.0);
+    assert!(env.metrics.controllers.reconcile_errors.get(&["static.deprovisioning"]) > 0.0);
     assert_eq!(env.cluster.lock().pool_claims("general").active, 2);
     env.server.set_faults(Vec::new(), 1);
     env.wait(60).await;

@@ -7,9 +7,9 @@ use std::io::{self, Write};
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use kerf_controllers::logs::{self, LineFormat};
 use kerf_controllers::{LeaderElection, Metrics, ProcessSettings};
 use kerf_kwok::Kwok;
+use kerf_operator::logs::{self, LineFormat};
 use kerf_runtime::{Clock, Rate, Shutdown, Throttle};
 use kube::client::ClientBuilder;
 use kube::{Client, Config};

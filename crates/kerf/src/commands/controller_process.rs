@@ -6,9 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use kerf_controllers::logs::{Level, LogLayer};
-use kerf_controllers::{Context, Metrics, ProcessSettings, Recorder, SharedCluster};
+use kerf_controllers::{Context, Metrics, ProcessSettings};
 use kerf_kwok::Kwok;
+use kerf_operator::logs::{Level, LogLayer};
+use kerf_operator::{Recorder, SharedCluster};
 use kerf_runtime::{Clock, ShutdownSignal};
 use kube::Client;
 use tracing_subscriber::layer::SubscriberExt as _;
@@ -83,7 +84,7 @@ pub(super) async fn run_controllers(
 
 /// Starts the process's log, which writes every line to all `outputs`.
 pub(super) fn start_log(
-    settings: kerf_controllers::logs::LogSettings,
+    settings: kerf_operator::logs::LogSettings,
     clock: Clock,
     outputs: Vec<Box<dyn Write + Send>>,
 ) -> anyhow::Result<()> {

@@ -13,8 +13,9 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use kerf_api::crds::CrdVariant;
-use kerf_controllers::{Metrics, ProcessSettings, logs};
+use kerf_controllers::{Metrics, ProcessSettings};
 use kerf_kwok::{AvailabilityError, Catalogue, InstanceAvailability, Kwok};
+use kerf_operator::logs;
 use kerf_runtime::{Clock, Shutdown, ShutdownSignal};
 use kerf_sandbox::{
     ApiServer, Cloud, Cluster, ClusterConfig, ClusterEvent, LaunchError, OfferingRef, Timing, install_crds,

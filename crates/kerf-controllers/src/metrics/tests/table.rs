@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use kerf_state::TrackedClaim;
 
-use super::super::registry::FamilyDescription;
 use super::super::status::StatusFamilies;
 use super::*;
+use kerf_operator::metrics::FamilyDescription;
 
 const SPEC: &str = include_str!("../../../../../docs/spec/07-operations.md");
 

@@ -18,9 +18,9 @@ use super::eviction_order::{self, EvictionOrder, PodSize};
 use super::pods::{is_evictable, needs_force_delete, protection, until_force_delete};
 use crate::actions::pod::{self, EvictionOutcome};
 use crate::context::Context;
-use crate::controllers::Reconcile;
 use crate::error::Error;
 use crate::events;
+use kerf_operator::Reconcile;
 
 /// Disruption reason of nodes that are drained to save money.
 const UNDERUTILIZED_REASON: &str = "Underutilized";
@@ -205,6 +205,8 @@ impl EvictionQueue {
 }
 
 impl Reconcile for EvictionQueue {
+    type Error = Error;
+
     async fn reconcile(&self, key: &Str) -> Result<ReconcileAction, Error> {
         let pod = self.ctx.cluster.lock().get::<Pod>(key).cloned();
         let uid = pod.as_ref().map(|pod| pod.metadata.uid.clone());

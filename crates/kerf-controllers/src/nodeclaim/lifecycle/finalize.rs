@@ -16,7 +16,7 @@ use super::{ClaimUpdate, INSTANCE_TERMINATING, Lifecycle, REGISTERED, launch};
 use crate::actions;
 use crate::error::{Error, Interrupted, REQUEUE_AFTER_CONFLICT, api_result};
 use crate::events;
-use crate::logs::reference;
+use kerf_operator::logs::reference;
 
 /// Interval between two checks of an instance that is being terminated.
 const INSTANCE_POLL_INTERVAL: Duration = Duration::from_secs(5);

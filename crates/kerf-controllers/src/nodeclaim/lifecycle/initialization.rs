@@ -13,7 +13,7 @@ use tracing::info;
 use super::{ClaimUpdate, INITIALIZED, Lifecycle, REGISTERED};
 use crate::actions;
 use crate::error::Error;
-use crate::logs::{json, reference};
+use kerf_operator::logs::{json, reference};
 
 /// Why a node is not initialized: reason and message of the condition.
 struct UninitializedReason {

@@ -17,7 +17,7 @@ use super::{ClaimUpdate, LAUNCHED, Lifecycle, LifecycleStep, truncated};
 use crate::actions;
 use crate::error::Error;
 use crate::events;
-use crate::logs::json;
+use kerf_operator::logs::json;
 
 /// Time for which a launched instance is kept in the cache.
 const LAUNCH_CACHE_TTL: Duration = Duration::from_hours(1);

@@ -4,9 +4,10 @@
 //! Invariants: every JSON line is one object with `level`, `time`, `logger` and `message`. Lines
 //! that repeat too fast are sampled. Events of dependencies are logged at debug level only.
 
+mod capture;
 mod layer;
 #[cfg(test)]
-pub(crate) mod tests;
+mod tests;
 
 use std::fmt;
 
@@ -14,6 +15,9 @@ use kerf_api::slim::Str;
 use serde::Serialize;
 use tracing::Span;
 
+use crate::controller_set::ControllerName;
+
+pub use capture::{CapturedLog, capturing_subscriber};
 pub use layer::{Level, LineFormat, LogLayer, LogSettings};
 
 /// Group and kind of an object, for log fields.
@@ -37,6 +41,10 @@ pub const COMMIT: &str = match option_env!("KERF_COMMIT") {
     Some(commit) => commit,
     None => "unknown",
 };
+
+/// Name of the field whose JSON object the layer writes as separate fields. `tracing` knows only
+/// fields whose names are constants, and the fields of an error are not.
+pub(crate) const EXTRA_FIELDS: &str = "extra-fields";
 
 /// Prefix that marks a field's text as JSON for the layer. No logged text starts with it.
 const JSON_MARK: char = '\u{1}';
@@ -83,7 +91,8 @@ impl<T: Serialize> fmt::Display for Json<T> {
 }
 
 /// Creates the span of one reconcile. Every line inside it names the controller and the object.
-pub(crate) fn span(controller: &'static str, kind: Option<ObjectKind>, key: &Str, reconcile_id: &str) -> Span {
+pub(crate) fn span(controller: ControllerName, key: &Str, reconcile_id: &str) -> Span {
+    let ControllerName { name: controller, kind } = controller;
     let (namespace, name) = key.split_once('/').unwrap_or(("", key));
     match kind {
         Some(ObjectKind { group, kind }) => tracing::error_span!(

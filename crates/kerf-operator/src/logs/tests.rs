@@ -1,47 +1,10 @@
 //! Content and format of log lines, and which lines are omitted (spec 07 §7).
 
-use std::io;
-use std::sync::{Arc, Mutex};
-
 use k8s_openapi::api::core::v1::Node;
 use kerf_api::nodeclaim::NodeClaim;
-use kerf_runtime::Clock;
 use tracing::{debug, error, info};
-use tracing_subscriber::layer::SubscriberExt as _;
 
 use super::*;
-
-/// Collects log output in memory.
-#[derive(Clone, Default)]
-pub(crate) struct CapturedLog(Arc<Mutex<Vec<u8>>>);
-
-impl CapturedLog {
-    pub(crate) fn text(&self) -> String {
-        String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
-    }
-}
-
-impl io::Write for CapturedLog {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap().extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-/// Returns a subscriber and the output that it collects.
-pub(crate) fn capturing_subscriber(level: Level, format: LineFormat) -> (impl tracing::Subscriber, CapturedLog) {
-    let lines = CapturedLog::default();
-    let clock = Clock::starting_at("2026-08-01T10:00:24.530Z".parse().unwrap());
-    let layer = LogLayer::new(LogSettings { level, format }, clock, vec![Box::new(lines.clone())]);
-    // Without a global subscriber, another test's thread could cache the call site of a line as
-    // disabled.
-    let _ = tracing::subscriber::set_global_default(tracing_subscriber::registry());
-    (tracing_subscriber::registry().with(layer), lines)
-}
 
 /// Returns the lines that `work` logs.
 fn captured_lines(level: Level, format: LineFormat, work: impl FnOnce()) -> Vec<String> {
@@ -51,7 +14,8 @@ fn captured_lines(level: Level, format: LineFormat, work: impl FnOnce()) -> Vec<
 }
 
 fn enter_claim_span() -> tracing::span::EnteredSpan {
-    span("nodeclaim.lifecycle", Some(ObjectKind::of::<NodeClaim>()), &"default-5dt5n".into(), "6f0d").entered()
+    span(ControllerName::of_kind("nodeclaim.lifecycle", ObjectKind::of::<NodeClaim>()), &"default-5dt5n".into(), "6f0d")
+        .entered()
 }
 
 // spec 07 #21 and #23: the example of spec 07 §7.1, key by key.
@@ -69,8 +33,9 @@ async fn a_line_of_an_object_controller_has_all_fields_in_order() {
 #[tokio::test(start_paused = true)]
 async fn lines_of_singletons_and_core_kinds_have_the_right_fields() {
     let lines = captured_lines(Level::Info, LineFormat::Json, || {
-        span("provisioner", None, &"".into(), "1").in_scope(|| info!("found provisionable pod(s)"));
-        let node = span("node.termination", Some(ObjectKind::of::<Node>()), &"n1".into(), "2");
+        span(ControllerName::singleton("provisioner"), &"".into(), "1")
+            .in_scope(|| info!("found provisionable pod(s)"));
+        let node = span(ControllerName::of_kind("node.termination", ObjectKind::of::<Node>()), &"n1".into(), "2");
         node.in_scope(|| error!(error = "no \"quotes\"", Pod = %namespaced_reference("ns", "p"), "Reconciler error"));
     });
     let parsed: Vec<serde_json::Value> = lines.iter().map(|line| serde_json::from_str(line).unwrap()).collect();

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ObjectReference;
 use kerf_sandbox::{ApiServer, ApiServerConfig};
-use tracing_subscriber::layer::SubscriberExt as _;
 
 use super::*;
+use crate::logs::{Level, LineFormat, capturing_subscriber};
 
 fn event(object: &str, message: &str) -> Event {
     Event {
@@ -151,65 +151,17 @@ async fn expired_keys_are_removed_when_the_number_of_keys_has_doubled() {
     assert_eq!(keys(), (DEDUPE_KEYS_MIN + 1, 2 * DEDUPE_KEYS_MIN), "expired keys are removed");
 }
 
-// spec 07 #32
-#[tokio::test(start_paused = true)]
-async fn some_events_have_a_longer_dedupe_timeout() {
-    let pod: kerf_api::slim::Pod =
-        serde_json::from_value(json!({"metadata": {"name": "p", "namespace": "default", "uid": "u"}})).unwrap();
-    let node: kerf_api::slim::Node = serde_json::from_value(json!({"metadata": {"name": "n", "uid": "v"}})).unwrap();
-    let reference = || crate::events::node_reference(&node);
-    let failed_scheduling = || crate::events::failed_scheduling(&pod, "no capacity");
-    let repair_blocked =
-        || crate::events::node_repair_blocked(reference(), "more than 20% nodes are unhealthy in the nodepool");
-    let test = start_recorder();
-    for minutes in 0..30 {
-        // The messages differ, but the de-duplication values are equal.
-        let numbered = |event: Event| Event { message: format!("{} {minutes}", event.message), ..event };
-        for event in [
-            failed_scheduling(),
-            repair_blocked(),
-            crate::events::disruption::unconsolidatable(reference(), "too expensive".to_owned()),
-        ] {
-            test.recorder.publish(numbered(event));
-        }
-        tokio::time::advance(Duration::from_mins(1)).await;
-    }
-    let written = test.written().await;
-    let count = |words: &str| written.iter().filter(|(_, message, _)| message.contains(words)).count();
-    assert_eq!((count("no capacity"), count("20%"), count("expensive")), (6, 2, 2), "{written:#?}");
-}
-
 // spec 07 #28
 #[tokio::test(start_paused = true)]
 async fn nothing_is_logged_for_an_event() {
-    let (lines, test) = (LogBuffer::default(), start_recorder());
-    let settings = crate::logs::LogSettings { level: crate::logs::Level::Debug, format: crate::logs::LineFormat::Json };
-    let clock = Clock::starting_at("2026-01-01T12:00:00Z".parse().unwrap());
-    let layer = crate::logs::LogLayer::new(settings, clock, vec![Box::new(lines.clone())]);
-    // Without a global subscriber, another test's thread could cache the call site of a line as
-    // disabled.
-    let _ = tracing::subscriber::set_global_default(tracing_subscriber::registry());
-    let _log = tracing::subscriber::set_default(tracing_subscriber::registry().with(layer));
+    let (subscriber, lines) = capturing_subscriber(Level::Debug, LineFormat::Json);
+    let _log = tracing::subscriber::set_default(subscriber);
+    let test = start_recorder();
     tracing::info!("this is kept");
     for i in 0..30 {
         test.recorder.publish(event(&format!("n{i}"), "one"));
     }
     assert_eq!(test.written().await.len(), 30);
-    let text = String::from_utf8(lines.0.lock().unwrap().clone()).unwrap();
+    let text = lines.text();
     assert!(text.lines().count() == 1 && text.contains("this is kept"), "{text}");
-}
-
-/// Collects log output in memory.
-#[derive(Clone, Default)]
-struct LogBuffer(std::sync::Arc<Mutex<Vec<u8>>>);
-
-impl std::io::Write for LogBuffer {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().unwrap().extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
 }

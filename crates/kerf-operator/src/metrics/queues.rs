@@ -75,19 +75,19 @@ impl QueueMetrics {
 
     /// Registers the queue of a controller, replacing an earlier one. `read_stats` reads its
     /// statistics.
-    pub(crate) fn register_queue(&self, name: &'static str, read_stats: impl Fn() -> QueueStats + Send + 'static) {
+    pub fn register_queue(&self, name: &'static str, read_stats: impl Fn() -> QueueStats + Send + 'static) {
         let mut queues = self.queues.lock().unwrap_or_else(PoisonError::into_inner);
         queues.retain(|(known, _)| *known != name);
         queues.push((name, QueueStatsSource(Box::new(read_stats))));
     }
 
     /// Records how long a key was due before its reconcile started.
-    pub(crate) fn observe_queue_duration(&self, name: &'static str, waited: Duration) {
+    pub fn observe_queue_duration(&self, name: &'static str, waited: Duration) {
         self.queue_duration.observe(&[name, name], waited.as_secs_f64());
     }
 
     /// Updates the metrics from all queues.
-    pub(super) fn refresh(&self) {
+    pub fn refresh(&self) {
         for (name, source) in self.queues.lock().unwrap_or_else(PoisonError::into_inner).iter() {
             let (stats, labels) = ((source.0)(), [*name, *name]);
             self.depth.set(&[name, name, ""], stats.depth as f64);

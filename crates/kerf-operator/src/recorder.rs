@@ -98,7 +98,7 @@ impl Recorder {
     }
 
     /// Writes queued Events while polled. Never returns. Only the first call writes anything.
-    pub(crate) async fn run(&self) {
+    pub async fn run(&self) {
         let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(mut writer) = writer {
             while let Some(event) = writer.received.recv().await {

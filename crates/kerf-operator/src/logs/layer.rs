@@ -6,12 +6,13 @@ use std::io;
 use std::sync::{Mutex, PoisonError};
 
 use kerf_runtime::Clock;
+use serde_json::{Map, Value};
 use tracing::field::{Field, Visit};
 use tracing::{Event, Metadata, Subscriber, span};
 use tracing_subscriber::layer::{Context, Layer};
 use tracing_subscriber::registry::{LookupSpan, Scope};
 
-use super::{COMMIT, JSON_MARK};
+use super::{COMMIT, EXTRA_FIELDS, JSON_MARK};
 
 /// This many lines per second with equal level and message are logged; of the rest, one in this
 /// many.
@@ -192,7 +193,8 @@ struct Fields {
 }
 
 impl Fields {
-    /// Returns the fields, and adds the reconciled object under the name of its kind.
+    /// Returns the fields, with the entries of [`EXTRA_FIELDS`], and adds the reconciled object
+    /// under the name of its kind.
     fn entries(&self) -> Vec<(String, String)> {
         let text = |name: &str| {
             let value = self.fields.iter().find(|(key, _)| *key == name).map(|(_, value)| value.as_str());
@@ -200,6 +202,11 @@ impl Fields {
         };
         let mut entries = Vec::with_capacity(self.fields.len() + 1);
         for (key, value) in &self.fields {
+            if *key == EXTRA_FIELDS {
+                let extra: Map<String, Value> = serde_json::from_str(value).unwrap_or_default();
+                entries.extend(extra.into_iter().map(|(key, value)| (key, value.to_string())));
+                continue;
+            }
             entries.push(((*key).to_owned(), value.clone()));
             if *key == "controllerKind" {
                 let (namespace, name) = (text("namespace"), text("name"));
@@ -257,5 +264,5 @@ impl Visit for Fields {
 }
 
 fn quoted(text: &str) -> String {
-    serde_json::Value::from(text).to_string()
+    Value::from(text).to_string()
 }

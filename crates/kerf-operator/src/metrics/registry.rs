@@ -16,18 +16,20 @@ use super::summary::SummaryWindow;
 trait Expose: Send + Sync {
     fn write(&self, out: &mut String, now: Timestamp);
 
-    #[cfg(test)]
     fn describe(&self) -> FamilyDescription;
 }
 
 /// Name, type, labels and buckets of a family, with or without series.
-#[cfg(test)]
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct FamilyDescription {
-    pub(super) name: String,
-    pub(super) kind: &'static str,
-    pub(super) labels: Vec<String>,
-    pub(super) bounds: Vec<f64>,
+pub struct FamilyDescription {
+    /// Name of the metric.
+    pub name: String,
+    /// `counter`, `gauge`, `histogram` or `summary`.
+    pub kind: &'static str,
+    /// Names of the labels.
+    pub labels: Vec<String>,
+    /// Upper bounds of a histogram's buckets; empty for other types.
+    pub bounds: Vec<f64>,
 }
 
 /// All registered metrics of a process.
@@ -72,8 +74,7 @@ impl Registry {
     }
 
     /// Describes every family, with or without series.
-    #[cfg(test)]
-    pub(super) fn describe(&self) -> Vec<FamilyDescription> {
+    pub fn describe(&self) -> Vec<FamilyDescription> {
         lock(&self.0).values().map(|family| family.describe()).collect()
     }
 
@@ -201,14 +202,14 @@ impl<V: MetricValue> Expose for Family<V> {
         }
     }
 
-    #[cfg(test)]
     fn describe(&self) -> FamilyDescription {
         let (name, labels, bounds) = (self.name.clone(), self.labels.clone(), self.bounds.to_vec());
         FamilyDescription { name, kind: self.kind, labels, bounds }
     }
 }
 
-pub(super) fn escaped(value: &str) -> String {
+/// Returns a label value with the escapes of the text format.
+pub fn escaped(value: &str) -> String {
     value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
 
