@@ -1,7 +1,8 @@
 //! Conformance tests that the test suite of each provider calls. They use the [`CloudProvider`]
-//! trait alone and check what the controllers rely on: a launch can be repeated, a launched
-//! instance is listed and can be read, a terminated instance ends as not found, and each instance
-//! type has the labels and offerings that the engine needs.
+//! trait alone and check what the controllers rely on: a launch can be repeated in one process, a
+//! launched instance is listed and can be read, a terminated instance ends as not found, a
+//! malformed provider ID is an error, and each instance type has the labels and offerings that the
+//! engine needs.
 
 use kerf_api::labels;
 use kerf_api::nodeclaim::NodeClaim;
@@ -15,12 +16,25 @@ use crate::provider::CloudProvider;
 /// Number of delete calls after which a termination counts as stuck.
 const DELETE_ATTEMPTS_MAX: usize = 10;
 
-/// Runs every check, with a claim that can be launched and a pool that it could belong to. Panics
-/// at the first check that fails.
-pub async fn check(provider: &dyn CloudProvider, claim: &NodeClaim, pool: &NodePool) {
-    check_instance_types(provider, pool).await;
-    check_instance_lifecycle(provider, claim).await;
-    check_unknown_instances(provider).await;
+/// The objects and steps that the checks need.
+#[derive(Debug)]
+pub struct ConformanceInput<'a, W> {
+    /// A claim that can be launched.
+    pub claim: &'a NodeClaim,
+    /// A pool that the claim could belong to.
+    pub pool: &'a NodePool,
+    /// A well-formed provider ID that no instance has.
+    pub unknown_provider_id: &'a str,
+    /// Lets time pass between two calls of `delete`, as the controllers do (5 s).
+    pub wait: W,
+}
+
+/// Runs every check. Panics at the first check that fails.
+pub async fn check(provider: &dyn CloudProvider, input: ConformanceInput<'_, impl AsyncFn()>) {
+    let claim = input.claim;
+    check_instance_types(provider, input.pool).await;
+    check_instance_lifecycle(provider, claim, input.wait).await;
+    check_unknown_instances(provider, input.unknown_provider_id).await;
     assert!(!provider.node_classes().is_empty(), "a provider supports at least one kind of node class");
     assert!(provider.supports(&claim.spec.node_class_ref), "the claim refers to a kind that the provider supports");
 }
@@ -53,7 +67,7 @@ async fn check_instance_types(provider: &dyn CloudProvider, pool: &NodePool) {
     }
 }
 
-async fn check_instance_lifecycle(provider: &dyn CloudProvider, claim: &NodeClaim) {
+async fn check_instance_lifecycle(provider: &dyn CloudProvider, claim: &NodeClaim, wait: impl AsyncFn()) {
     let instance = expect_ok(provider.create(claim).await, "the claim can be launched");
     assert!(!instance.provider_id.is_empty(), "an instance has a provider ID");
     let again = expect_ok(provider.create(claim).await, "a launch can be repeated");
@@ -90,9 +104,12 @@ async fn check_instance_lifecycle(provider: &dyn CloudProvider, claim: &NodeClai
     );
 
     for attempt in 1.. {
-        match provider.delete(&instance.provider_id).await {
+        match provider.delete(&instance.provider_id, Some(claim)).await {
             Err(InstanceError::NotFound(_)) => break,
-            Ok(()) => assert!(attempt < DELETE_ATTEMPTS_MAX, "a termination completes"),
+            Ok(()) => {
+                assert!(attempt < DELETE_ATTEMPTS_MAX, "a termination completes");
+                wait().await;
+            }
             Err(other) => panic!("an instance can be terminated: {other}"),
         }
     }
@@ -109,15 +126,17 @@ async fn check_instance_lifecycle(provider: &dyn CloudProvider, claim: &NodeClai
     );
 }
 
-async fn check_unknown_instances(provider: &dyn CloudProvider) {
-    for id in ["", "nonsense", "kwok://never-was", "aws:///us-east-1a/i-0000000000000000f"] {
-        let result = provider.get(id).await;
-        assert!(matches!(result, Err(InstanceError::NotFound(_))), "instance {id:?} is not found: {result:?}");
-        let deleted = provider.delete(id).await;
-        assert!(
-            matches!(deleted, Err(InstanceError::NotFound(_))),
-            "instance {id:?} cannot be terminated: {deleted:?}"
-        );
+async fn check_unknown_instances(provider: &dyn CloudProvider, unknown_id: &str) {
+    let result = provider.get(unknown_id).await;
+    assert!(matches!(result, Err(InstanceError::NotFound(_))), "instance {unknown_id:?} is not found: {result:?}");
+    let deleted = provider.delete(unknown_id, None).await;
+    assert!(
+        matches!(deleted, Err(InstanceError::NotFound(_))),
+        "instance {unknown_id:?} cannot be terminated: {deleted:?}"
+    );
+    for malformed in ["", "nonsense", "other://a/b"] {
+        assert!(provider.get(malformed).await.is_err(), "provider ID {malformed:?} is an error");
+        assert!(provider.delete(malformed, None).await.is_err(), "provider ID {malformed:?} is an error");
     }
 }
 

@@ -7,6 +7,9 @@ use std::error::Error;
 /// The underlying cause of an error, of any type.
 pub type BoxError = Box<dyn Error + Send + Sync>;
 
+/// Value of the metric label `error` for errors without a class (spec 10 §2.4).
+pub const UNCLASSIFIED_LABEL: &str = "unknown";
+
 /// Reason why an instance was not launched.
 #[derive(Debug, thiserror::Error)]
 pub enum CreateError {
@@ -51,12 +54,12 @@ impl CreateError {
         }
     }
 
-    /// Returns the value of the metric label `error`; empty for errors without a class.
+    /// Returns the value of the metric label `error`.
     pub fn metric_label(&self) -> &'static str {
         match self {
             Self::InsufficientCapacity(_) => "InsufficientCapacityError",
             Self::NodeClassNotReady(_) => "NodeClassNotReadyError",
-            Self::Rejected { .. } | Self::Other(_) => "",
+            Self::Rejected { .. } | Self::Other(_) => UNCLASSIFIED_LABEL,
         }
     }
 }
@@ -86,11 +89,11 @@ impl InstanceError {
         }
     }
 
-    /// Returns the value of the metric label `error`; empty for errors without a class.
+    /// Returns the value of the metric label `error`.
     pub fn metric_label(&self) -> &'static str {
         match self {
             Self::NotFound(_) => "NodeClaimNotFoundError",
-            Self::Other(_) => "",
+            Self::Other(_) => UNCLASSIFIED_LABEL,
         }
     }
 }
@@ -118,6 +121,17 @@ pub enum InstanceTypesError {
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct DriftError(#[source] pub BoxError);
+
+/// Reason why a provider could not start. The process logs it and ends.
+#[derive(Debug, thiserror::Error)]
+#[error("{message}, {cause}")]
+pub struct StartError {
+    /// The step that failed, as it is logged, for example `ec2 api connectivity check failed`.
+    pub message: String,
+    /// The underlying error.
+    #[source]
+    pub cause: BoxError,
+}
 
 /// Returns the first error of type `E` in a chain of causes.
 fn find_in_chain<'e, E: Error + 'static>(error: &'e (dyn Error + 'static)) -> Option<&'e E> {
@@ -158,7 +172,7 @@ mod tests {
                 "insufficient capacity, ",
             ),
             (CreateError::NodeClassNotReady("no subnets".into()), "NodeClassNotReadyError", "NodeClassRef not ready, "),
-            (CreateError::Other("boom".into()), "", ""),
+            (CreateError::Other("boom".into()), "unknown", ""),
         ] {
             let plain = CreateError::classify(Box::new(error));
             assert_eq!(plain.metric_label(), label);
@@ -169,7 +183,7 @@ mod tests {
         let not_found = InstanceError::classify(wrap(InstanceError::NotFound("i-1".into())));
         assert!(matches!(not_found, InstanceError::NotFound(_)));
         assert_eq!(not_found.metric_label(), "NodeClaimNotFoundError");
-        assert_eq!(InstanceError::classify(wrap("boom")).metric_label(), "");
+        assert_eq!(InstanceError::classify(wrap("boom")).metric_label(), "unknown");
     }
 
     #[test]

@@ -6,9 +6,15 @@ pub mod conformance;
 mod error;
 mod hook;
 mod instance;
+mod instance_gc;
 mod provider;
+mod setup;
 
-pub use error::{BoxError, CreateError, DriftError, InstanceError, InstanceTypesError, ListError};
+pub use error::{
+    BoxError, CreateError, DriftError, InstanceError, InstanceTypesError, ListError, StartError, UNCLASSIFIED_LABEL,
+};
 pub use hook::{HookResult, RegistrationHook};
 pub use instance::{Instance, NodeClassKind, RepairPolicy};
+pub use instance_gc::{GarbageCollectionError, GarbageCollectionSchedule, InstanceGarbageCollection};
 pub use provider::CloudProvider;
+pub use setup::ProviderSetup;

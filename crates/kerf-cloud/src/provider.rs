@@ -2,15 +2,17 @@
 
 use std::sync::Arc;
 
-use futures::future::BoxFuture;
+use futures::FutureExt as _;
+use futures::future::{self, BoxFuture};
 use kerf_api::labels::LabelRules;
 use kerf_api::nodeclaim::NodeClaim;
 use kerf_api::nodepool::NodePool;
 use kerf_engine::catalogue::InstanceType;
 
-use crate::error::{CreateError, DriftError, InstanceError, InstanceTypesError, ListError};
+use crate::error::{CreateError, DriftError, InstanceError, InstanceTypesError, ListError, StartError};
 use crate::hook::RegistrationHook;
 use crate::instance::{Instance, NodeClassKind, RepairPolicy};
+use crate::setup::ProviderSetup;
 
 /// A cloud. Implementations can be shared between tasks. Every call may be repeated, because the
 /// caller may have been terminated before it recorded the result.
@@ -25,12 +27,20 @@ pub trait CloudProvider: Send + Sync {
     fn label_rules(&self) -> &LabelRules;
 
     /// Launches one instance that meets the claim's requirements and resource requests. If it is
-    /// called again for the same claim (by UID), it returns the instance that it launched before.
+    /// called again for the same claim (by UID) in one process, it returns the instance that it
+    /// launched before. After a crash a repeated launch may start a second instance; the provider
+    /// then terminates the one that no claim names.
     fn create<'a>(&'a self, claim: &'a NodeClaim) -> BoxFuture<'a, Result<Instance, CreateError>>;
 
     /// Starts the termination of an instance. `Ok` means that the termination has begun: the caller
-    /// repeats the call until it returns [`InstanceError::NotFound`].
-    fn delete<'a>(&'a self, provider_id: &'a str) -> BoxFuture<'a, Result<(), InstanceError>>;
+    /// repeats the call until it returns [`InstanceError::NotFound`]. That may take several calls
+    /// and minutes. `claim` is the claim that the instance belongs to, if there is one; its labels
+    /// name the reservation that the instance used.
+    fn delete<'a>(
+        &'a self,
+        provider_id: &'a str,
+        claim: Option<&'a NodeClaim>,
+    ) -> BoxFuture<'a, Result<(), InstanceError>>;
 
     /// Reads one instance.
     fn get<'a>(&'a self, provider_id: &'a str) -> BoxFuture<'a, Result<Instance, InstanceError>>;
@@ -54,6 +64,25 @@ pub trait CloudProvider: Send + Sync {
     /// Returns further checks that must pass before a node counts as registered.
     fn registration_hooks(&self) -> &[Arc<dyn RegistrationHook>] {
         &[]
+    }
+
+    /// Adds the provider's own controllers, and the handlers that enqueue their keys. Called once
+    /// per process, before the watches start. `setup.cloud` is this provider with all decorators.
+    fn add_controllers(&self, setup: &mut ProviderSetup<'_>) {
+        let _ = setup;
+    }
+
+    /// Prepares the provider: checks that the cloud can be reached and loads what every call needs.
+    /// Called once per process, on standbys too, before the watches start. After an error the
+    /// process ends. Must return within a few minutes.
+    fn start(&self) -> BoxFuture<'_, Result<(), StartError>> {
+        future::ready(Ok(())).boxed()
+    }
+
+    /// Runs when the process has become leader and cluster state is synced, before the controllers
+    /// start. Failures are the provider's to log; the process goes on after a time limit.
+    fn on_leader(&self) -> BoxFuture<'_, ()> {
+        future::ready(()).boxed()
     }
 
     /// Returns true if a claim or pool with this node class reference belongs to this provider.

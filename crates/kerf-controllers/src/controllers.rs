@@ -7,12 +7,16 @@ mod names;
 mod queue_settings;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::FutureExt as _;
 use futures::stream::{FuturesUnordered, StreamExt as _};
 use kerf_api::slim::Str;
+use kerf_cloud::ProviderSetup;
 use kerf_operator::{Concurrency, ControllerSet, Reconcile, RegisteredController};
 use kerf_runtime::{ReconcileAction, ShutdownSignal};
+
+use tracing::error;
 
 use crate::context::Context;
 use crate::disruption::{CommandQueue, DecisionHistory, DisruptionController, DriftBackoffs};
@@ -39,6 +43,9 @@ use crate::provisioning::{Batcher, NodeTrigger, PodTrigger, Provisioner};
 use crate::static_capacity::deprovisioning::StaticDeprovisioning;
 use crate::static_capacity::provisioning::StaticProvisioning;
 pub(crate) use names::controller_name;
+
+/// Time limit of the provider's step on becoming leader.
+const LEADER_STEP_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// All controllers of one process.
 pub struct Controllers {
@@ -108,6 +115,15 @@ impl Controllers {
             DisruptionController::new(clone_ctx(), commands.controller.clone(), drift_backoffs, history.clone());
         let node_health = NodeHealth::new(clone_ctx());
         set.add_singleton::<GarbageCollection>("nodeclaim.garbagecollection", GarbageCollection::new(clone_ctx()), one);
+        ctx.cloud.clone().add_controllers(&mut ProviderSetup {
+            set: &mut set,
+            cloud: ctx.cloud.clone(),
+            client: ctx.client.clone(),
+            cluster: ctx.cluster.clone(),
+            clock: ctx.clock,
+            events: ctx.events.clone(),
+            registry: ctx.metrics.registry().clone(),
+        });
         Arc::new(Self {
             claim_disruption: set.add(controller_name("nodeclaim.disruption"), ClaimDisruption::new(clone_ctx()), many),
             claim_hydration: set.add(
@@ -201,7 +217,20 @@ impl Controllers {
 
     /// Runs all controllers until shutdown is requested. Then waits for the running reconciles to
     /// finish.
-    pub async fn run(&self, stop: ShutdownSignal) {
+    pub async fn run(&self, mut stop: ShutdownSignal) {
+        tokio::select! {
+            biased;
+            () = stop.requested() => return,
+            outcome = tokio::time::timeout(LEADER_STEP_TIMEOUT, self.ctx.cloud.on_leader()) => {
+                if outcome.is_err() {
+                    error!(
+                        provider = self.ctx.cloud.name(),
+                        timeout = %LEADER_STEP_TIMEOUT.as_secs(),
+                        "the provider's leader step did not finish, starting the controllers"
+                    );
+                }
+            }
+        }
         let mut tasks = self.controller_set.run(&stop);
         tasks.push(self.provisioner.run(stop).boxed());
         // `FuturesUnordered` polls only the futures that were woken; `join_all` would poll all of

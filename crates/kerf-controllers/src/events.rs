@@ -21,6 +21,8 @@ pub use kerf_operator::events::{
 use kerf_operator::logs;
 use kerf_state::TrackedClaim;
 
+use crate::nodeclaim::lifecycle::truncated;
+
 /// The pod is expected on a claim's node, an existing node, or both.
 pub(crate) fn nominated(pod: &Pod, claim: Option<&str>, node: Option<&str>) -> Event {
     let targets: Vec<String> = claim
@@ -50,7 +52,8 @@ pub(crate) fn no_compatible_instance_types(pool: &NodePool, is_by_min_values: bo
 
 /// The provider has no capacity for the claim.
 pub(crate) fn insufficient_capacity(claim: &NodeClaim, why: &str) -> Event {
-    let message = format!("NodeClaim {} event: {why}", claim.metadata.name.as_deref().unwrap_or_default());
+    let name = claim.metadata.name.as_deref().unwrap_or_default();
+    let message = truncated(&format!("NodeClaim {name} event: {why}"));
     Event::new(claim_reference(claim), EventType::Warning, "InsufficientCapacityError", message)
 }
 

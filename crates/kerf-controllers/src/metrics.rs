@@ -165,7 +165,7 @@ pub struct Metrics {
     pub scheduler: SchedulerMetrics,
     /// Seconds of calls to the provider, by controller, method and provider.
     pub cloudprovider_duration: Histogram,
-    /// Failed calls to the provider, by controller, method, provider and error.
+    /// Failed calls to the provider, by controller, method, provider, error and pool.
     pub cloudprovider_errors: Counter,
     /// The offerings of the provider: availability and price.
     pub offerings: OfferingMetrics,
@@ -297,7 +297,7 @@ impl Metrics {
             cloudprovider_errors: r.counter(
                 "karpenter_cloudprovider_errors_total",
                 "Number of failed cloud provider method calls.",
-                &["controller", "method", "provider", "error"],
+                &["controller", "method", "provider", "error", "nodepool"],
             ),
             offerings: OfferingMetrics::default(),
             leader_election_master_status: r.gauge(

@@ -15,6 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kerf_api::slim::{NodeInclusionPolicy, TopologySpreadConstraint};
+use kerf_cloud::StartError;
 use kerf_operator::Recorder;
 use kerf_runtime::{Lease, LeaseLost, LeaseSettings, ShutdownSignal, WatchHandle};
 use serde_json::Value;
@@ -66,6 +67,9 @@ pub enum RunError {
     /// The lease was lost; another process may be the leader now.
     #[error(transparent)]
     Lease(#[from] LeaseLost),
+    /// The cloud provider could not start.
+    #[error(transparent)]
+    Provider(#[from] StartError),
     /// A port could not be opened.
     #[error("cannot listen on port {port}: {cause}")]
     Listen {
@@ -76,8 +80,8 @@ pub enum RunError {
     },
 }
 
-/// Runs all controllers until shutdown is requested. Fails if the lease is lost or a port cannot be
-/// opened.
+/// Runs all controllers until shutdown is requested. Fails if the cloud provider cannot start, the
+/// lease is lost or a port cannot be opened.
 ///
 /// `lease_client` is used for the lease only, so that requests of controllers never delay a
 /// renewal. `recorder` writes the Events that controllers publish; with `None` they are not
@@ -96,6 +100,11 @@ pub async fn run(
     }
     let cloud = Arc::new(MeteredProvider::new(ctx.cloud.clone(), ctx.metrics.clone(), ctx.clock));
     let ctx = Context { cloud, ..ctx };
+    tokio::select! {
+        biased;
+        () = stop.requested() => return Ok(()),
+        outcome = ctx.cloud.start() => outcome?,
+    }
     let controllers = Controllers::new(ctx.clone());
     let (watches, feed) = controllers.watches(ctx.settings.seed);
 

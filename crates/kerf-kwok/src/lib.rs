@@ -7,6 +7,7 @@ mod catalogue;
 mod money;
 mod node;
 mod provider;
+mod registration;
 
 pub use availability::{AvailabilityError, InstanceAvailability, UnlimitedAvailability};
 pub use catalogue::{Catalogue, CatalogueProblem, built_in_catalogue, parse_catalogue};

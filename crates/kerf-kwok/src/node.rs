@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::core::v1::{Node, NodeSpec, NodeStatus, Taint};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity as ApiQuantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kerf_api::labels::LabelRules;
 use kerf_api::nodeclaim::NodeClaim;
 use kerf_api::slim::{ResourceList, Str};
 use kerf_api::unparsed::{QuantityText, Resources};
@@ -13,7 +14,7 @@ use kerf_api::{labels, taints};
 use kerf_cloud::Instance;
 use kerf_engine::Price;
 use kerf_engine::catalogue::{InstanceType, Offering};
-use kerf_engine::requirement::{EffectiveOperator, Requirements};
+use kerf_engine::requirement::{EffectiveOperator, Requirement, Requirements};
 
 use crate::availability::OfferingKey;
 
@@ -51,6 +52,22 @@ pub(crate) fn offering_key(name: &Str, offering: &Offering) -> Option<OfferingKe
 /// launch finds the node that it created before.
 pub(crate) fn node_name(claim: &NodeClaim) -> String {
     format!("kwok-{}-{}", claim.metadata.name.as_deref().unwrap_or_default(), claim_hash(claim))
+}
+
+/// Returns the provider ID of the claim's instance.
+pub(crate) fn provider_id(claim: &NodeClaim) -> String {
+    format!("{PROVIDER_ID_PREFIX}{}", node_name(claim))
+}
+
+/// Returns the claim's requirements. A requirement that admission would reject is ignored.
+pub(crate) fn requirements(claim: &NodeClaim, label_rules: &LabelRules) -> Requirements {
+    let entries = claim.spec.requirements.iter();
+    entries
+        .filter_map(|r| {
+            let values: Vec<Str> = r.values.iter().flatten().map(Str::from).collect();
+            Requirement::new(label_rules, &r.key, &r.operator, &values, None).ok()
+        })
+        .collect()
 }
 
 /// Returns a number that depends only on the claim's UID. It replaces randomness in a launch, so
@@ -94,11 +111,8 @@ pub(crate) fn build_node(
         ..NodeStatus::default()
     };
     let unregistered = Taint { key: taints::UNREGISTERED.into(), effect: "NoExecute".into(), ..Taint::default() };
-    let spec = NodeSpec {
-        provider_id: Some(format!("{PROVIDER_ID_PREFIX}{name}")),
-        taints: Some(vec![unregistered]),
-        ..NodeSpec::default()
-    };
+    let spec =
+        NodeSpec { provider_id: Some(provider_id(claim)), taints: Some(vec![unregistered]), ..NodeSpec::default() };
     let metadata =
         ObjectMeta { name: Some(name), labels: Some(labels), annotations: Some(annotations), ..ObjectMeta::default() };
     Node { metadata, spec: Some(spec), status: Some(status) }

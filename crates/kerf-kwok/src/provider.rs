@@ -16,11 +16,10 @@ use kerf_api::labels::{self, LabelRules};
 use kerf_api::nodeclaim::NodeClaim;
 use kerf_api::nodepool::NodePool;
 use kerf_api::quantity::Quantity;
-use kerf_api::slim::Str;
 use kerf_api::unparsed::Resources;
 use kerf_cloud::{
-    BoxError, CloudProvider, CreateError, DriftError, Instance, InstanceError, InstanceTypesError, ListError,
-    NodeClassKind, RepairPolicy,
+    BoxError, CloudProvider, CreateError, DriftError, GarbageCollectionSchedule, Instance, InstanceError,
+    InstanceGarbageCollection, InstanceTypesError, ListError, NodeClassKind, ProviderSetup, RepairPolicy,
 };
 use kerf_engine::catalogue::InstanceType;
 use kerf_engine::requirement::{EffectiveOperator, Requirement, Requirements};
@@ -31,6 +30,7 @@ use kube::api::{Api, DeleteParams, ListParams, PostParams, Preconditions};
 use crate::availability::{AvailabilityError, InstanceAvailability, UnavailableOfferings, UnlimitedAvailability};
 use crate::catalogue::Catalogue;
 use crate::node::{self, ChosenOffering, PROVIDER_ID_PREFIX};
+use crate::registration::{PendingRegistrations, Registration, registration_delay};
 
 const NODE_CLASSES: &[NodeClassKind] = &[NodeClassKind {
     group: "karpenter.kwok.sh",
@@ -46,11 +46,15 @@ const REPAIR_POLICIES: &[RepairPolicy] = &[
 
 /// Time for which a node class is not read again.
 const NODE_CLASS_CACHE_TTL: Duration = Duration::from_secs(1);
-/// Number of attempts to create a delayed Node. After the last one the provider gives up, and the
-/// claim ends by its registration timeout.
-const DELAYED_CREATE_ATTEMPTS_MAX: u32 = 5;
-/// Delay after the first attempt; it doubles with each attempt.
-const DELAYED_CREATE_RETRY_BASE: Duration = Duration::from_millis(100);
+/// When instances without a claim are terminated.
+const GARBAGE_COLLECTION: GarbageCollectionSchedule = GarbageCollectionSchedule {
+    instance_age_min: Duration::from_secs(30),
+    first_runs: 0,
+    first_interval: Duration::from_mins(2),
+    interval: Duration::from_mins(2),
+    // The name of a Node is derived from its claim.
+    repeated_launch_finds_instance: true,
+};
 
 /// The simulated cloud provider. Instances are Node objects.
 pub struct Kwok {
@@ -61,6 +65,7 @@ pub struct Kwok {
     partition: String,
     availability: Arc<dyn InstanceAvailability>,
     unavailable_offerings: Mutex<UnavailableOfferings>,
+    pending_registrations: PendingRegistrations,
     /// Node classes that were read recently, with the time of the read.
     node_class_cache: tokio::sync::Mutex<BTreeMap<String, (Arc<KWOKNodeClass>, Timestamp)>>,
 }
@@ -82,6 +87,7 @@ impl Kwok {
             partition: "a".to_owned(),
             availability: Arc::new(UnlimitedAvailability),
             unavailable_offerings: Mutex::default(),
+            pending_registrations: PendingRegistrations::default(),
             node_class_cache: tokio::sync::Mutex::default(),
         }
     }
@@ -118,7 +124,7 @@ impl Kwok {
     /// Creates an instance for the claim. Returns `None` if its node exists already.
     async fn create_instance(&self, claim: &NodeClaim) -> Result<Option<Instance>, CreateError> {
         let other = |error: kube::Error| CreateError::Other(error_text(&error));
-        let requirements = self.requirements(claim);
+        let requirements = node::requirements(claim, &self.label_rules);
         let type_requirement =
             requirements.get(labels::INSTANCE_TYPE).filter(|r| r.operator() == EffectiveOperator::In);
         if let Some(unknown) = type_requirement
@@ -129,11 +135,13 @@ impl Kwok {
             return Err(CreateError::Other(format!("instance type not found (instance-type={unknown})").into()));
         }
         let delay = self.registration_delay(claim).await?;
-        // A delayed create cannot report that the node exists already, so check first.
-        if !delay.is_zero()
-            && let Some(existing) = self.nodes().get_opt(&node::node_name(claim)).await.map_err(other)?
-        {
-            return Ok(Some(node::instance_from_node(&existing)));
+        if !delay.is_zero() {
+            if let Some(pending) = self.pending_registrations.get(&node::provider_id(claim)) {
+                return Ok(Some(pending));
+            }
+            if let Some(existing) = self.nodes().get_opt(&node::node_name(claim)).await.map_err(other)? {
+                return Ok(Some(node::instance_from_node(&existing)));
+            }
         }
         let no_requests = Resources::new();
         let requested =
@@ -148,7 +156,9 @@ impl Kwok {
                 Err(error) => return Err(other(error)),
             }
         } else {
-            tokio::spawn(create_node_after(self.nodes(), node, delay));
+            let now = self.clock.now();
+            self.pending_registrations.add(instance.provider_id.clone(), node, now, delay);
+            return Ok(Some(Instance { launched_at: Some(now), ..instance }));
         }
         Ok(Some(instance))
     }
@@ -167,13 +177,7 @@ impl Kwok {
         {
             return Err(CreateError::NodeClassNotReady(ready.message.clone().into()));
         }
-        let text = class.spec.as_ref().and_then(|spec| spec.node_registration_delay.as_ref());
-        let delay = match text.map(|text| text.as_str().parse::<kerf_api::duration::Duration>()) {
-            None => Duration::ZERO,
-            Some(Ok(delay)) => delay.to_std().unwrap_or_default(),
-            Some(Err(error)) => return Err(CreateError::NodeClassNotReady(Box::new(error))),
-        };
-        Ok(delay)
+        registration_delay(&class).map_err(|error| CreateError::NodeClassNotReady(Box::new(error)))
     }
 
     /// Returns a node class, from the cache if it was read recently: many instances may be launched
@@ -250,18 +254,10 @@ impl Kwok {
         Err(CreateError::InsufficientCapacity(message.into()))
     }
 
-    fn requirements(&self, claim: &NodeClaim) -> Requirements {
-        let entries = claim.spec.requirements.iter();
-        entries
-            .filter_map(|r| {
-                let values: Vec<Str> = r.values.iter().flatten().map(Str::from).collect();
-                // A requirement that admission would reject is ignored.
-                Requirement::new(&self.label_rules, &r.key, &r.operator, &values, None).ok()
-            })
-            .collect()
-    }
-
     async fn terminate(&self, provider_id: &str) -> Result<(), InstanceError> {
+        if self.pending_registrations.remove(provider_id) {
+            return Err(not_found("instance terminated"));
+        }
         let node = self.lookup(provider_id).await?;
         let name = node.metadata.name.clone().unwrap_or_default();
         // Do not delete a newer node of the same name.
@@ -306,26 +302,6 @@ fn not_found(message: &str) -> InstanceError {
     InstanceError::NotFound(message.into())
 }
 
-/// Creates the Node of an instance after its registration delay. Retries a few times, then logs an
-/// error and gives up.
-async fn create_node_after(nodes: Api<Node>, node: Node, delay: Duration) {
-    tokio::time::sleep(delay).await;
-    let mut retry = DELAYED_CREATE_RETRY_BASE;
-    for attempt in 1..=DELAYED_CREATE_ATTEMPTS_MAX {
-        match nodes.create(&PostParams::default(), &node).await {
-            Ok(_) => return,
-            Err(kube::Error::Api(status)) if status.is_already_exists() => return,
-            Err(error) if attempt == DELAYED_CREATE_ATTEMPTS_MAX => {
-                tracing::error!(node = node.metadata.name, error = %Causes(&error), "failed creating node");
-            }
-            Err(_) => {
-                tokio::time::sleep(retry).await;
-                retry *= 2;
-            }
-        }
-    }
-}
-
 impl CloudProvider for Kwok {
     fn name(&self) -> &'static str {
         "kwok"
@@ -343,12 +319,22 @@ impl CloudProvider for Kwok {
         self.launch(claim).boxed()
     }
 
-    fn delete<'a>(&'a self, provider_id: &'a str) -> BoxFuture<'a, Result<(), InstanceError>> {
+    fn delete<'a>(
+        &'a self,
+        provider_id: &'a str,
+        _claim: Option<&'a NodeClaim>,
+    ) -> BoxFuture<'a, Result<(), InstanceError>> {
         self.terminate(provider_id).boxed()
     }
 
     fn get<'a>(&'a self, provider_id: &'a str) -> BoxFuture<'a, Result<Instance, InstanceError>> {
-        async move { self.lookup(provider_id).await.map(|node| node::instance_from_node(&node)) }.boxed()
+        async move {
+            if let Some(pending) = self.pending_registrations.get(provider_id) {
+                return Ok(pending);
+            }
+            self.lookup(provider_id).await.map(|node| node::instance_from_node(&node))
+        }
+        .boxed()
     }
 
     fn list(&self) -> BoxFuture<'_, Result<Vec<Instance>, ListError>> {
@@ -356,12 +342,14 @@ impl CloudProvider for Kwok {
             let nodes =
                 self.nodes().list(&ListParams::default()).await.map_err(|error| ListError(error_text(&error)))?;
             let classes: Vec<String> = NODE_CLASSES.iter().map(NodeClassKind::label_key).collect();
-            Ok(nodes
-                .items
-                .iter()
-                .filter(|node| node::is_managed_node(node, &classes))
-                .map(node::instance_from_node)
-                .collect())
+            let registered = nodes.items.iter().filter(|node| node::is_managed_node(node, &classes));
+            let mut instances: Vec<Instance> = registered.map(node::instance_from_node).collect();
+            let pending = self.pending_registrations.all();
+            // A Node may have been created since the list of Nodes was made.
+            instances.extend(pending.into_iter().filter(|pending| {
+                !nodes.items.iter().any(|node| node::instance_from_node(node).provider_id == pending.provider_id)
+            }));
+            Ok(instances)
         }
         .boxed()
     }
@@ -380,6 +368,17 @@ impl CloudProvider for Kwok {
 
     fn repair_policies(&self) -> &[RepairPolicy] {
         REPAIR_POLICIES
+    }
+
+    fn add_controllers(&self, setup: &mut ProviderSetup<'_>) {
+        InstanceGarbageCollection::add_to(setup, GARBAGE_COLLECTION);
+        Registration::add_to(
+            setup,
+            self.pending_registrations.clone(),
+            self.types.clone(),
+            self.label_rules.clone(),
+            self.partition.clone(),
+        );
     }
 }
 

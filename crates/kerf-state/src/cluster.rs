@@ -22,8 +22,10 @@ use kerf_api::slim::{
 };
 
 use crate::claims::TrackedClaim;
+use crate::instance_ids::instance_key;
 use crate::intents::Intents;
-use crate::kinds::{NodeClass, Tracked};
+use crate::kinds::Tracked;
+use crate::node_classes::NodeClass;
 use crate::nodes::StateNode;
 use crate::object_table::{ObjectChange, ObjectTable};
 use crate::replica_owners::{ReplicaSet, ReplicationController, StatefulSet};
@@ -44,6 +46,8 @@ pub struct Cluster {
     pub(crate) claims: ObjectTable<TrackedClaim>,
     pub(crate) pools: ObjectTable<NodePool>,
     pub(crate) node_classes: ObjectTable<NodeClass>,
+    /// Group and kind of the node classes that have been listed.
+    pub(crate) listed_node_class_kinds: BTreeSet<(Str, Str)>,
     pub(crate) pods: ObjectTable<Pod>,
     pub(crate) nodes: ObjectTable<Node>,
     pub(crate) daemon_sets: ObjectTable<DaemonSet>,
@@ -68,6 +72,8 @@ pub struct Cluster {
     pods_by_node: BTreeMap<Str, BTreeSet<Str>>,
     nodes_by_provider_id: BTreeMap<Str, BTreeSet<Str>>,
     claims_by_provider_id: BTreeMap<Str, BTreeSet<Str>>,
+    pub(crate) nodes_by_instance_id: BTreeMap<Str, BTreeSet<Str>>,
+    pub(crate) claims_by_instance_id: BTreeMap<Str, BTreeSet<Str>>,
     /// Claims without a provider ID and without `Launched=True`. While there are any, cluster state
     /// is not synced.
     pub(crate) unlaunched: BTreeSet<Str>,
@@ -130,10 +136,20 @@ impl Cluster {
     /// Replaces all objects of a kind with a complete list and returns the changes. Objects that
     /// are not listed are removed, except those for which [`Tracked::survives_relist`] holds.
     pub fn reset<T: Tracked>(&mut self, objects: Vec<T>) -> Vec<ObjectChange<T>> {
+        self.reset_matching(objects, |_| true)
+    }
+
+    /// Does the same for a list of only those objects of a kind for which `is_covered` holds. Other
+    /// objects stay.
+    pub(crate) fn reset_matching<T: Tracked>(
+        &mut self,
+        objects: Vec<T>,
+        is_covered: impl Fn(&T) -> bool,
+    ) -> Vec<ObjectChange<T>> {
         let listed: BTreeSet<Str> = objects.iter().map(Tracked::key).collect();
         let unlisted: Vec<Arc<T>> = T::table(self)
             .iter()
-            .filter(|(key, object)| !listed.contains(*key) && !object.survives_relist(self))
+            .filter(|(key, object)| is_covered(object) && !listed.contains(*key) && !object.survives_relist(self))
             .map(|(_, object)| object.clone())
             .collect();
         let mut changes: Vec<ObjectChange<T>> =
@@ -340,6 +356,8 @@ impl Cluster {
         let (before, after) = (provider_id_of(&change.before), provider_id_of(&change.after));
         let Some(key) = change.latest().map(|node| node.key()) else { return };
         relink(&mut self.nodes_by_provider_id, &key, before.as_ref(), after.as_ref());
+        let (instance_before, instance_after) = (instance_key(before.as_ref()), instance_key(after.as_ref()));
+        relink(&mut self.nodes_by_instance_id, &key, instance_before.as_ref(), instance_after.as_ref());
         self.forget_if_unknown(before.as_ref());
         self.cache_node_change(change);
     }
@@ -350,6 +368,8 @@ impl Cluster {
         let (before, after) = (provider_id_of(&change.before), provider_id_of(&change.after));
         let Some(key) = change.latest().map(|claim| claim.key()) else { return };
         relink(&mut self.claims_by_provider_id, &key, before.as_ref(), after.as_ref());
+        let (instance_before, instance_after) = (instance_key(before.as_ref()), instance_key(after.as_ref()));
+        relink(&mut self.claims_by_instance_id, &key, instance_before.as_ref(), instance_after.as_ref());
         // A claim with `Launched=True` does not block decisions, even if its provider ID was
         // removed.
         let is_unlaunched =

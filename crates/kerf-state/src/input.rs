@@ -13,6 +13,7 @@ use kerf_engine::{Input, NodeClaimInput, PoolAvailability, PoolInput, Unsupporte
 
 use crate::claims::TrackedClaim;
 use crate::cluster::Cluster;
+use crate::node_classes::NodeClass;
 use crate::pools::{NodeClassState, to_engine_pool};
 
 /// Everything a decision needs besides the cluster's objects.
@@ -100,8 +101,8 @@ impl Cluster {
     }
 
     /// Returns the node class that a pool refers to, or `None` if it does not exist.
-    pub fn class_of(&self, pool: &NodePool) -> Option<&Arc<crate::kinds::NodeClass>> {
-        self.node_classes.get(&pool.spec.template.spec.node_class_ref.name)
+    pub fn class_of(&self, pool: &NodePool) -> Option<&Arc<NodeClass>> {
+        self.node_class(&pool.spec.template.spec.node_class_ref)
     }
 }
 

@@ -2,18 +2,16 @@
 //! updates.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kerf_api::conditions::Condition;
 use kerf_api::nodepool::NodePool;
 use kerf_api::slim::{
     CsiNode, DaemonSet, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod, PodDisruptionBudget, Service,
     StorageClass, Str, VolumeAttachment,
 };
-use serde::Deserialize;
 
 use crate::claims::TrackedClaim;
 use crate::cluster::Cluster;
+use crate::node_classes::{NodeClass, node_class_key};
 use crate::object_table::{ObjectChange, ObjectTable};
-use crate::pools::{NodeClassState, node_class_state};
 
 /// A kind that [`Cluster`] stores.
 pub trait Tracked: Sized + PartialEq {
@@ -39,32 +37,6 @@ pub trait Tracked: Sized + PartialEq {
     /// has just created it and the list may be older.
     fn survives_relist(&self, _cluster: &Cluster) -> bool {
         false
-    }
-}
-
-/// A node class of any provider, reduced to the fields that pool controllers read.
-#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
-pub struct NodeClass {
-    /// Name, generation and deletion timestamp.
-    #[serde(default)]
-    pub metadata: ObjectMeta,
-    /// Status; empty if the provider's controller has not written one yet.
-    #[serde(default)]
-    pub status: NodeClassStatus,
-}
-
-/// The part of the status that the node classes of all providers have.
-#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
-pub struct NodeClassStatus {
-    /// Status conditions such as `Ready`. Empty until a controller has written them.
-    #[serde(default)]
-    pub conditions: Vec<Condition>,
-}
-
-impl NodeClass {
-    /// Returns the state of this node class for the pools that refer to it.
-    pub fn state(&self) -> NodeClassState {
-        node_class_state(self.metadata.deletion_timestamp.as_ref(), &self.status.conditions)
     }
 }
 
@@ -124,7 +96,11 @@ impl Tracked for NodePool {
 
 impl Tracked for NodeClass {
     fn key(&self) -> Str {
-        Str::from(self.metadata.name.as_deref().unwrap_or_default())
+        node_class_key(self.group(), &self.kind, self.name())
+    }
+
+    fn version(&self) -> Option<u64> {
+        version(&self.metadata)
     }
 
     fn table(cluster: &Cluster) -> &ObjectTable<Self> {

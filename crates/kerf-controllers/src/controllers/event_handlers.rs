@@ -7,11 +7,12 @@ use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use futures::stream::{FuturesUnordered, StreamExt as _};
 use k8s_openapi::api::{apps, core, policy, storage};
-use kerf_api::nodepool::NodePool;
+use kerf_api::nodepool::{NodeClassReference, NodePool};
 use kerf_api::slim::{
     CsiNode, DaemonSet, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod, PodDisruptionBudget, Service,
     StorageClass, Str, VolumeAttachment,
 };
+use kerf_cloud::NodeClassKind;
 use kerf_operator::{SINGLETON_KEY, instrument_event};
 use kerf_runtime::{WatchHandle, WatchSettings, WatchUpdate, WatchedKind, watch};
 use kerf_state::{NodeClass, ObjectChange, ReplicaSet, ReplicationController, StatefulSet, Tracked, TrackedClaim};
@@ -60,9 +61,10 @@ impl Controllers {
         watches.add(WatchedKind::of::<kerf_api::nodeclaim::NodeClaim>(), Self::on_claim);
         watches.add(WatchedKind::of::<NodePool>(), Self::on_pool);
         for class in self.ctx.cloud.node_classes() {
+            let class = *class;
             let kind =
                 WatchedKind { group: class.group, version: class.version, plural: class.plural, name: class.kind };
-            watches.add(kind, Self::on_class);
+            watches.add(kind, move |controllers, update| controllers.on_class(class, update));
         }
         watches.add(WatchedKind::of::<core::v1::Node>(), Self::on_node);
         watches.add(WatchedKind::of::<core::v1::Pod>(), Self::on_pod);
@@ -134,6 +136,7 @@ impl Controllers {
         }
         for change in self.apply_event(update) {
             self.notify_disruption(&change);
+            self.controller_set.handlers().run(&change);
             let Some(claim) = change.latest() else { continue };
             let name = claim.name();
             self.lifecycle.enqueue(name);
@@ -167,6 +170,7 @@ impl Controllers {
     fn on_pool(&self, update: WatchUpdate<NodePool>) {
         for change in self.apply_event(update) {
             self.notify_disruption(&change);
+            self.controller_set.handlers().run(&change);
             if let Some(pool) = change.latest() {
                 self.pool_status.enqueue(&pool.key());
                 self.cost.enqueue(&pool.key());
@@ -195,18 +199,29 @@ impl Controllers {
         }
     }
 
-    fn on_class(&self, update: WatchUpdate<NodeClass>) {
+    fn on_class(&self, kind: NodeClassKind, update: WatchUpdate<NodeClass>) {
         let is_list = matches!(update, WatchUpdate::Reset(_));
-        let changed_classes: Vec<Str> =
-            self.apply_event(update).iter().filter_map(ObjectChange::latest).map(|class| class.key()).collect();
-        self.enqueue_claim_disruption(|claim| {
-            changed_classes.iter().any(|name| *name == claim.object.spec.node_class_ref.name)
-        });
+        let with_kind = |class: NodeClass| class.with_kind(kind.group, kind.version, kind.kind);
+        let changes = {
+            let mut cluster = self.ctx.cluster.lock();
+            match update {
+                WatchUpdate::Reset(classes) => {
+                    cluster.reset_node_classes(kind.group, kind.kind, classes.into_iter().map(with_kind).collect())
+                }
+                WatchUpdate::Applied(class) => cluster.apply(with_kind(class)).into_iter().collect(),
+                WatchUpdate::Deleted(class) => cluster.delete(&with_kind(class)).into_iter().collect(),
+            }
+        };
+        let changed_classes: Vec<NodeClassReference> =
+            changes.iter().filter_map(ObjectChange::latest).map(|class| class.reference()).collect();
+        self.enqueue_claim_disruption(|claim| changed_classes.contains(&claim.object.spec.node_class_ref));
+        for change in &changes {
+            self.controller_set.handlers().run(change);
+        }
         let cluster = self.ctx.cluster.lock();
         for (name, pool) in cluster.all::<NodePool>().iter() {
             // A full list also shows which node classes are missing.
-            let class = pool.spec.template.spec.node_class_ref.name.as_str();
-            if is_list || changed_classes.iter().any(|name| name == class) {
+            if is_list || changed_classes.contains(&pool.spec.template.spec.node_class_ref) {
                 self.readiness.enqueue(name);
                 self.pool_health.enqueue(name);
             }
@@ -232,6 +247,7 @@ impl Controllers {
     fn on_node(&self, update: WatchUpdate<Node>) {
         for change in self.apply_event(update) {
             self.notify_disruption(&change);
+            self.controller_set.handlers().run(&change);
             if let Some(node) = change.latest() {
                 self.node_status.enqueue(&node.metadata.name);
             }
@@ -269,6 +285,7 @@ impl Controllers {
         }
         for change in changes {
             self.notify_disruption(&change);
+            self.controller_set.handlers().run(&change);
             if let Some(pod) = change.after.as_ref().filter(|pod| pod.spec.node_name.is_none()) {
                 self.pod_trigger.enqueue(&pod.key());
             }
@@ -293,7 +310,7 @@ struct WatchBuilder {
 }
 
 impl WatchBuilder {
-    fn add<T>(&mut self, kind: WatchedKind, handler: fn(&Controllers, WatchUpdate<T>))
+    fn add<T>(&mut self, kind: WatchedKind, handler: impl Fn(&Controllers, WatchUpdate<T>) + Send + Sync + 'static)
     where
         T: DeserializeOwned + Send + 'static,
     {

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
-use kerf_api::labels::LabelRules;
+use kerf_api::labels::{self, LabelRules};
 use kerf_api::nodeclaim::NodeClaim;
 use kerf_api::nodepool::NodePool;
 use kerf_cloud::{
     CloudProvider, CreateError, DriftError, Instance, InstanceError, InstanceTypesError, ListError, NodeClassKind,
-    RegistrationHook, RepairPolicy,
+    ProviderSetup, RegistrationHook, RepairPolicy, StartError, UNCLASSIFIED_LABEL,
 };
 use kerf_engine::catalogue::InstanceType;
 use kerf_runtime::Clock;
@@ -29,9 +29,12 @@ impl MeteredProvider {
         Self { inner, metrics, clock }
     }
 
+    /// Times a call and counts its failure. `pool` is the name of the pool that the call is for;
+    /// empty if it is for none.
     fn metered<'a, T, E>(
         &'a self,
         method: &'static str,
+        pool: &'a str,
         call: BoxFuture<'a, Result<T, E>>,
         class: fn(&E) -> &'static str,
     ) -> BoxFuture<'a, Result<T, E>>
@@ -47,7 +50,7 @@ impl MeteredProvider {
             self.metrics.cloudprovider_duration.observe(&labels, took);
             if let Err(cause) = &outcome {
                 let [controller, method, provider] = labels;
-                self.metrics.cloudprovider_errors.inc(&[controller, method, provider, class(cause)]);
+                self.metrics.cloudprovider_errors.inc(&[controller, method, provider, class(cause), pool]);
             }
             outcome
         }
@@ -69,30 +72,36 @@ impl CloudProvider for MeteredProvider {
     }
 
     fn create<'a>(&'a self, claim: &'a NodeClaim) -> BoxFuture<'a, Result<Instance, CreateError>> {
-        self.metered("Create", self.inner.create(claim), CreateError::metric_label)
+        self.metered("Create", pool_of(claim), self.inner.create(claim), CreateError::metric_label)
     }
 
-    fn delete<'a>(&'a self, provider_id: &'a str) -> BoxFuture<'a, Result<(), InstanceError>> {
-        self.metered("Delete", self.inner.delete(provider_id), InstanceError::metric_label)
+    fn delete<'a>(
+        &'a self,
+        provider_id: &'a str,
+        claim: Option<&'a NodeClaim>,
+    ) -> BoxFuture<'a, Result<(), InstanceError>> {
+        let pool = claim.map_or("", pool_of);
+        self.metered("Delete", pool, self.inner.delete(provider_id, claim), InstanceError::metric_label)
     }
 
     fn get<'a>(&'a self, provider_id: &'a str) -> BoxFuture<'a, Result<Instance, InstanceError>> {
-        self.metered("Get", self.inner.get(provider_id), InstanceError::metric_label)
+        self.metered("Get", "", self.inner.get(provider_id), InstanceError::metric_label)
     }
 
     fn list(&self) -> BoxFuture<'_, Result<Vec<Instance>, ListError>> {
-        self.metered("List", self.inner.list(), |_| "")
+        self.metered("List", "", self.inner.list(), |_| UNCLASSIFIED_LABEL)
     }
 
     fn instance_types<'a>(
         &'a self,
         pool: &'a NodePool,
     ) -> BoxFuture<'a, Result<Arc<Vec<InstanceType>>, InstanceTypesError>> {
-        let call = self.metered("GetInstanceTypes", self.inner.instance_types(pool), |_| "");
+        let name = pool.metadata.name.as_deref().unwrap_or_default();
+        let call = self.metered("GetInstanceTypes", name, self.inner.instance_types(pool), |_| UNCLASSIFIED_LABEL);
         async move {
             let result = call.await;
             if let Ok(types) = &result {
-                self.metrics.offerings.set_pool_types(pool.metadata.name.as_deref().unwrap_or_default(), types);
+                self.metrics.offerings.set_pool_types(name, types);
             }
             result
         }
@@ -100,7 +109,7 @@ impl CloudProvider for MeteredProvider {
     }
 
     fn drift<'a>(&'a self, claim: &'a NodeClaim) -> BoxFuture<'a, Result<Option<String>, DriftError>> {
-        self.metered("IsDrifted", self.inner.drift(claim), |_| "")
+        self.metered("IsDrifted", pool_of(claim), self.inner.drift(claim), |_| UNCLASSIFIED_LABEL)
     }
 
     fn repair_policies(&self) -> &[RepairPolicy] {
@@ -110,4 +119,21 @@ impl CloudProvider for MeteredProvider {
     fn registration_hooks(&self) -> &[Arc<dyn RegistrationHook>] {
         self.inner.registration_hooks()
     }
+
+    fn add_controllers(&self, setup: &mut ProviderSetup<'_>) {
+        self.inner.add_controllers(setup);
+    }
+
+    fn start(&self) -> BoxFuture<'_, Result<(), StartError>> {
+        self.inner.start()
+    }
+
+    fn on_leader(&self) -> BoxFuture<'_, ()> {
+        self.inner.on_leader()
+    }
+}
+
+/// Returns the name of the pool that a claim belongs to; empty if it belongs to none.
+fn pool_of(claim: &NodeClaim) -> &str {
+    claim.metadata.labels.as_ref().and_then(|labels| labels.get(labels::NODEPOOL)).map_or("", String::as_str)
 }

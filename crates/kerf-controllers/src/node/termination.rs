@@ -200,7 +200,7 @@ impl NodeTermination {
 
     async fn terminate_instance(&self, terminating: &mut TerminatingNode) -> Result<TerminationStep, Error> {
         let Some(claim) = &terminating.claim else { return Ok(TerminationStep::Complete) };
-        let is_gone = match self.ctx.cloud.delete(&claim.engine_claim.provider_id).await {
+        let is_gone = match self.ctx.cloud.delete(&claim.engine_claim.provider_id, Some(&claim.object)).await {
             Ok(()) => false,
             Err(InstanceError::NotFound(_)) => true,
             Err(cause) => {

@@ -1,6 +1,6 @@
-//! `nodeclaim.garbagecollection` and `instance.garbagecollection`: every two minutes delete claims
-//! whose instance no longer exists (spec 04 §6.2), and terminate instances without a claim. Both
-//! use one list of instances, so neither sees the deletions of the other.
+//! `nodeclaim.garbagecollection`: every two minutes deletes claims whose instance no longer exists
+//! (spec 04 §6.2). Instances without a claim are the provider's to terminate
+//! ([`kerf_cloud::InstanceGarbageCollection`]).
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use std::time::Duration;
 use futures::future::join_all;
 use kerf_api::conditions::REGISTERED;
 use kerf_api::slim::Str;
-use kerf_cloud::{Instance, InstanceError};
+use kerf_cloud::Instance;
 use kerf_runtime::ReconcileAction;
 use kerf_state::TrackedClaim;
 use tracing::debug;
@@ -24,8 +24,6 @@ use kerf_operator::logs::reference;
 const COLLECTION_INTERVAL: Duration = Duration::from_mins(2);
 /// Number of concurrent deletions.
 const CONCURRENT_DELETIONS_MAX: usize = 20;
-/// A younger instance may belong to a claim that has not recorded it yet.
-const INSTANCE_AGE_MIN: Duration = Duration::from_secs(30);
 
 pub(crate) struct GarbageCollection {
     ctx: Context,
@@ -66,51 +64,13 @@ impl GarbageCollection {
         debug!(NodeClaim = %reference(&claim.engine_claim.name), "garbage collecting nodeclaim with no cloudprovider representation");
         delete_disrupted(&self.ctx, claim, "garbage_collected").await.err()
     }
-
-    async fn collect_instances(&self, instances: &[Instance]) -> Vec<Error> {
-        let now = self.ctx.now();
-        let orphans: Vec<&Instance> = {
-            let cluster = self.ctx.cluster.lock();
-            let is_claimed = |instance: &Instance| {
-                cluster.claims_of(&instance.provider_id).next().is_some()
-                    // A claim that has not recorded its instance yet gets the same instance when
-                    // its launch is repeated.
-                    || instance.claim.as_ref().is_some_and(|name| {
-                        cluster.get::<TrackedClaim>(name).is_some_and(|claim| claim.engine_claim.provider_id.is_empty())
-                    })
-            };
-            let is_old_enough = |instance: &Instance| {
-                let age = instance.launched_at.map(|at| Duration::try_from(now.duration_since(at)).unwrap_or_default());
-                age.is_some_and(|age| age >= INSTANCE_AGE_MIN)
-            };
-            instances
-                .iter()
-                .filter(|instance| !instance.is_terminating && is_old_enough(instance) && !is_claimed(instance))
-                .collect()
-        };
-        let mut errors = Vec::new();
-        for chunk in orphans.chunks(CONCURRENT_DELETIONS_MAX) {
-            let deletions = chunk.iter().map(|instance| self.collect_instance(instance));
-            errors.extend(join_all(deletions).await.into_iter().flatten());
-        }
-        errors
-    }
-
-    async fn collect_instance(&self, instance: &Instance) -> Option<Error> {
-        debug!("provider-id" = instance.provider_id, "garbage collecting instance with no nodeclaim");
-        match self.ctx.cloud.delete(&instance.provider_id).await {
-            Ok(()) | Err(InstanceError::NotFound(_)) => None,
-            Err(cause) => Some(Error::Cloud { operation: "terminating instance", cause: Box::new(cause) }),
-        }
-    }
 }
 
 impl Reconcile for GarbageCollection {
     type Error = Error;
 
     async fn reconcile(&self, _: &Str) -> Result<ReconcileAction, Error> {
-        // Cluster state must be synced: otherwise an instance would be terminated because its claim
-        // is not known yet.
+        // Without synced cluster state a claim could look as if it had no node.
         let is_synced = {
             let mut cluster = self.ctx.cluster.lock();
             cluster.check_synced().is_synced() || cluster.has_been_synced()
@@ -124,9 +84,7 @@ impl Reconcile for GarbageCollection {
             .list()
             .await
             .map_err(|cause| Error::Cloud { operation: "listing instances", cause: Box::new(cause) })?;
-        let mut errors = self.collect_claims(&instances).await;
-        errors.extend(self.collect_instances(&instances).await);
-        Error::combine(errors)?;
+        Error::combine(self.collect_claims(&instances).await)?;
         Ok(ReconcileAction::RequeueAfter(COLLECTION_INTERVAL))
     }
 }

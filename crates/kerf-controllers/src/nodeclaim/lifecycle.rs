@@ -218,29 +218,29 @@ impl ClaimUpdate {
     }
 }
 
-/// Returns the text as conditions and Events carry it: a text of 300 bytes or more is cut after 300
-/// bytes and `...` is added (spec 04 §2.2).
-fn truncated(text: &str) -> String {
-    const BYTES_MAX: usize = 300;
-    if text.len() < BYTES_MAX {
+/// Longest text about a launch in conditions and Events, in bytes (spec 10 §2.4).
+const LAUNCH_TEXT_BYTES_MAX: usize = 1024;
+
+/// Returns the text as conditions and Events carry it. A longer text becomes its first 1021 bytes
+/// and `...`; it is never cut inside a character.
+pub(crate) fn truncated(text: &str) -> String {
+    if text.len() <= LAUNCH_TEXT_BYTES_MAX {
         return text.to_owned();
     }
-    // Do not cut inside a character.
-    let end = (0..=BYTES_MAX).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
-    format!("{}...", &text[..end])
+    let end = (0..=LAUNCH_TEXT_BYTES_MAX - "...".len()).rev().find(|end| text.is_char_boundary(*end));
+    format!("{}...", &text[..end.unwrap_or(0)])
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    // spec 04 #43 (the text only; a sandbox test covers the condition)
+    // spec 04 #43, spec 10 #102 (the text only; a sandbox test covers the condition)
     #[test]
-    fn long_texts_are_cut_at_300_bytes() {
-        assert_eq!(truncated(&"x".repeat(299)), "x".repeat(299));
-        assert_eq!(truncated(&"x".repeat(300)), format!("{}...", "x".repeat(300)));
-        assert_eq!(truncated(&"x".repeat(400)), format!("{}...", "x".repeat(300)));
-        assert_eq!(truncated(&"é".repeat(200)), format!("{}...", "é".repeat(150)));
-        assert_eq!(truncated(&format!("x{}", "é".repeat(200))), format!("x{}...", "é".repeat(149)));
+    fn long_texts_are_cut_at_1024_bytes() {
+        assert_eq!(truncated(&"x".repeat(1024)), "x".repeat(1024));
+        assert_eq!(truncated(&"x".repeat(2000)), format!("{}...", "x".repeat(1021)));
+        assert_eq!(truncated(&"é".repeat(1000)), format!("{}...", "é".repeat(510)));
+        assert_eq!(truncated(&format!("x{}", "é".repeat(1000))), format!("x{}...", "é".repeat(510)));
     }
 }

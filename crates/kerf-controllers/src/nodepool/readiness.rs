@@ -28,7 +28,7 @@ impl Reconcile for Readiness {
         let class = {
             let cluster = self.ctx.cluster.lock();
             // Until node classes are listed, an unknown class need not be missing.
-            if !cluster.all::<NodeClass>().is_listed() {
+            if !cluster.is_node_class_kind_listed(&pool.spec.template.spec.node_class_ref) {
                 return Ok(ReconcileAction::RequeueWithBackoff);
             }
             cluster.class_of(&pool).cloned()
@@ -53,7 +53,7 @@ fn check_node_class(class: Option<&NodeClass>) -> Result<(), (String, String)> {
     if class.metadata.deletion_timestamp.is_some() {
         return not_ready("NodeClassTerminating", "NodeClass is Terminating");
     }
-    let ready = class.status.conditions.iter().find(|condition| condition.condition_type == READY);
+    let ready = class.conditions.iter().find(|condition| condition.condition_type == READY);
     match ready.map(|condition| (&condition.status, condition)) {
         Some((ConditionStatus::True, _)) => Ok(()),
         Some((ConditionStatus::False, condition)) => not_ready(&condition.reason, &condition.message),

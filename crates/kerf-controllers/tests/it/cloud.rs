@@ -11,7 +11,7 @@ use kerf_api::nodeclaim::NodeClaim;
 use kerf_api::nodepool::NodePool;
 use kerf_cloud::{
     CloudProvider, CreateError, DriftError, Instance, InstanceError, InstanceTypesError, ListError, NodeClassKind,
-    RegistrationHook, RepairPolicy,
+    ProviderSetup, RegistrationHook, RepairPolicy,
 };
 use kerf_engine::catalogue::InstanceType;
 use kerf_kwok::Kwok;
@@ -99,10 +99,14 @@ impl CloudProvider for ScriptedCloud {
         }
     }
 
-    fn delete<'a>(&'a self, provider_id: &'a str) -> BoxFuture<'a, Result<(), InstanceError>> {
+    fn delete<'a>(
+        &'a self,
+        provider_id: &'a str,
+        claim: Option<&'a NodeClaim>,
+    ) -> BoxFuture<'a, Result<(), InstanceError>> {
         self.deleted.fetch_add(1, Ordering::SeqCst);
         match self.terminations.lock().unwrap().pop_front() {
-            None => self.inner.delete(provider_id),
+            None => self.inner.delete(provider_id, claim),
             Some(ScriptedTermination::InProgress) => futures::future::ready(Ok(())).boxed(),
             Some(ScriptedTermination::Gone) => {
                 futures::future::ready(Err(InstanceError::NotFound("gone".into()))).boxed()
@@ -147,5 +151,9 @@ impl CloudProvider for ScriptedCloud {
 
     fn registration_hooks(&self) -> &[Arc<dyn RegistrationHook>] {
         &self.hooks
+    }
+
+    fn add_controllers(&self, setup: &mut ProviderSetup<'_>) {
+        self.inner.add_controllers(setup);
     }
 }

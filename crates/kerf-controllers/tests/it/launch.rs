@@ -109,17 +109,17 @@ async fn a_refusal_with_reason_and_message_sets_the_condition_and_is_retried() {
     assert_eq!(claim_condition(&env.only_claim().await, "Launched"), "True/Launched");
 }
 
-// spec 04 #43
+// spec 04 #43, spec 10 #102
 #[tokio::test(start_paused = true)]
 async fn a_long_error_is_truncated() {
     let (env, cloud) = env_with_scripted_cloud().await;
-    *cloud.always_fails.lock().unwrap() = Some(|| CreateError::Other("x".repeat(400).into()));
+    *cloud.always_fails.lock().unwrap() = Some(|| CreateError::Other("x".repeat(2000).into()));
     env.create_claim("a", json!({})).await;
     env.wait(3).await;
     let claim = env.only_claim().await;
     assert_eq!(claim_condition(&claim, "Launched"), "Unknown/LaunchFailed");
     let launched = claim.status.unwrap().conditions.into_iter().find(|c| c.condition_type == "Launched").unwrap();
-    assert_eq!(launched.message, format!("{}...", "x".repeat(300)));
+    assert_eq!(launched.message, format!("{}...", "x".repeat(1021)));
 }
 
 // spec 04 #44

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Node;
+use kerf_api::kwoknodeclass::KWOKNodeClass;
 use kerf_api::nodeclaim::NodeClaim;
+use kerf_kwok::{Kwok, built_in_catalogue};
 use kube::api::DeleteParams;
 use serde_json::json;
 
@@ -181,4 +183,29 @@ async fn unmanaged_nodes_have_no_events() {
     let events = cluster.env.events("DisruptionBlocked");
     assert!(!events.is_empty(), "the managed node has an Event");
     assert!(events.iter().all(|(object, _)| object != "foreign"), "{events:?}");
+}
+
+// spec 04 §14.3, §15
+#[tokio::test(start_paused = true)]
+async fn a_restart_during_the_registration_delay_loses_no_instance() {
+    let mut env = TestEnv::start().await;
+    env.patch::<KWOKNodeClass>("default", json!({"spec": {"nodeRegistrationDelay": "30s"}})).await;
+    env.create_claim("a", json!({"resources": {"requests": {"cpu": "1", "memory": "1Gi"}}})).await;
+    env.wait(5).await;
+    assert_eq!(claim_condition(&env.only_claim().await, "Launched"), "True/Launched");
+    assert!(env.list::<Node>().await.is_empty(), "the instance is still booting");
+    env.restart(Arc::new(Kwok::new(env.server.client_as("kwok"), env.clock, built_in_catalogue())));
+    env.wait(20).await;
+    assert!(env.list::<Node>().await.is_empty(), "the delay runs from the launch, and 30 s have not passed");
+    env.wait(10).await;
+    let claim = env.only_claim().await;
+    let provider_id = env.only_node().await.spec.unwrap().provider_id;
+    assert_eq!(provider_id, claim.status.as_ref().unwrap().provider_id, "the recorded instance has registered");
+    assert_eq!(claim_condition(&claim, "Registered"), "True/Registered");
+    // The instance is terminated from outside: it must not come back.
+    let node = env.only_node().await.metadata.name.unwrap();
+    env.patch::<Node>(&node, json!({"metadata": {"finalizers": null}})).await;
+    env.api::<Node>().delete(&node, &DeleteParams::default()).await.unwrap();
+    env.wait(60).await;
+    assert!(env.list::<Node>().await.is_empty());
 }

@@ -74,7 +74,11 @@ impl CloudProvider for CountdownCloud {
         ready(Err(CreateError::Other("this provider creates no instances".into()))).boxed()
     }
 
-    fn delete<'a>(&'a self, provider_id: &'a str) -> BoxFuture<'a, Result<(), InstanceError>> {
+    fn delete<'a>(
+        &'a self,
+        provider_id: &'a str,
+        _: Option<&'a NodeClaim>,
+    ) -> BoxFuture<'a, Result<(), InstanceError>> {
         self.deletions.lock().unwrap().push(provider_id.to_owned());
         let mut requests_left = self.requests_left.lock().unwrap();
         let outcome = match requests_left.get_mut(provider_id) {

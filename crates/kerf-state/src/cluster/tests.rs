@@ -480,7 +480,11 @@ fn settings() -> kerf_engine::Settings {
 fn cluster_with_pool() -> Cluster {
     let mut cluster = synced_empty_cluster();
     cluster.reset::<Namespace>(vec![from_json(json!({"metadata": {"name": "default"}}))]);
-    cluster.reset::<NodeClass>(vec![from_json(json!({"metadata": {"name": "n"}}))]);
+    cluster.reset_node_classes(
+        "g",
+        "k",
+        vec![from_json(json!({"apiVersion": "g/v1", "kind": "k", "metadata": {"name": "n"}}))],
+    );
     let conditions = json!([{"type": "Ready", "status": "True", "reason": "Ready", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}]);
     let pool = json!({"metadata": {"name": "general", "resourceVersion": "1"}, "status": {"conditions": conditions},
         "spec": {"template": {"spec": {"nodeClassRef": {"group": "g", "kind": "k", "name": "n"}, "requirements": []}}}});

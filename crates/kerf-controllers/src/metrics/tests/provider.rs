@@ -40,7 +40,7 @@ impl CloudProvider for FailingProvider {
         async { Err(error) }.boxed()
     }
 
-    fn delete<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Result<(), InstanceError>> {
+    fn delete<'a>(&'a self, _: &'a str, _: Option<&'a NodeClaim>) -> BoxFuture<'a, Result<(), InstanceError>> {
         async { Err(InstanceError::NotFound("x".into())) }.boxed()
     }
 
@@ -68,7 +68,7 @@ impl CloudProvider for FailingProvider {
     }
 }
 
-// spec 07 #46
+// spec 07 #46, spec 10 #105
 #[tokio::test(start_paused = true)]
 async fn error_classes_that_controllers_handle_have_a_label_value() {
     let metrics = Arc::new(Metrics::new());
@@ -78,25 +78,32 @@ async fn error_classes_that_controllers_handle_have_a_label_value() {
         Clock::starting_at(noon()),
     );
     let claim = |name: &str| -> NodeClaim {
-        serde_json::from_value(json!({"metadata": {"name": name}, "spec": {"requirements": [],
-            "nodeClassRef": {"group": "g", "kind": "k", "name": "n"}}}))
+        serde_json::from_value(
+            json!({"metadata": {"name": name, "labels": {"karpenter.sh/nodepool": "a"}}, "spec": {"requirements": [],
+            "nodeClassRef": {"group": "g", "kind": "k", "name": "n"}}}),
+        )
         .unwrap()
     };
     for name in ["capacity", "class", "other"] {
         assert!(cloud.create(&claim(name)).await.is_err());
     }
-    assert!(cloud.delete("i").await.is_err() && cloud.get("i").await.is_err() && cloud.list().await.is_ok());
-    let count = |method: &str, error: &str| metrics.cloudprovider_errors.get(&["", method, "test", error]);
-    for (method, error) in [
-        ("Create", "InsufficientCapacityError"),
-        ("Create", "NodeClassNotReadyError"),
-        ("Create", ""),
-        ("Delete", "NodeClaimNotFoundError"),
-        ("Get", ""),
+    assert!(
+        cloud.delete("i", Some(&claim("i"))).await.is_err()
+            && cloud.get("i").await.is_err()
+            && cloud.list().await.is_ok()
+    );
+    let count =
+        |method: &str, error: &str, pool: &str| metrics.cloudprovider_errors.get(&["", method, "test", error, pool]);
+    for (method, error, pool) in [
+        ("Create", "InsufficientCapacityError", "a"),
+        ("Create", "NodeClassNotReadyError", "a"),
+        ("Create", "unknown", "a"),
+        ("Delete", "NodeClaimNotFoundError", "a"),
+        ("Get", "unknown", ""),
     ] {
-        assert!((count(method, error) - 1.0).abs() < f64::EPSILON, "{method} {error:?}");
+        assert!((count(method, error, pool) - 1.0).abs() < f64::EPSILON, "{method} {error:?}");
     }
-    assert!(count("List", "").abs() < f64::EPSILON);
+    assert!(count("List", "unknown", "").abs() < f64::EPSILON);
     assert_eq!(metrics.cloudprovider_duration.count(&["", "Create", "test"]), 3);
     let pool = json!({"metadata": {"name": "a"}, "spec": {"template": {"spec": {"requirements": [],
         "nodeClassRef": {"group": "g", "kind": "k", "name": "n"}}}}});

@@ -36,7 +36,7 @@ impl Lifecycle {
         let claim = if tracked.engine_claim.provider_id.is_empty() {
             claim
         } else {
-            let is_terminated = match self.ctx.cloud.delete(&tracked.engine_claim.provider_id).await {
+            let is_terminated = match self.ctx.cloud.delete(&tracked.engine_claim.provider_id, Some(&claim)).await {
                 Ok(()) => false,
                 Err(InstanceError::NotFound(_)) => true,
                 Err(cause) => {

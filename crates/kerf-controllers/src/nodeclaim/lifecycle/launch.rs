@@ -71,8 +71,7 @@ impl Lifecycle {
         let now = self.ctx.now();
         match error {
             CreateError::InsufficientCapacity(_) => {
-                let message = truncated(&error.to_string());
-                self.ctx.publish(events::insufficient_capacity(&update.claim, &message));
+                self.ctx.publish(events::insufficient_capacity(&update.claim, &error.to_string()));
                 error!(error = %error, "failed launching nodeclaim");
                 self.abandon_claim(update, "insufficient_capacity").await
             }
