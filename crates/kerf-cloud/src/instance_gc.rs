@@ -15,14 +15,14 @@ use tracing::debug;
 use crate::BoxError;
 use crate::error::InstanceError;
 use crate::instance::Instance;
-use crate::setup::ProviderSetup;
+use crate::provider::{CloudProvider, ProviderSetup};
 
 /// Number of instances that are terminated at the same time.
 const CONCURRENT_TERMINATIONS_MAX: usize = 100;
 /// Delay before the next attempt while cluster state is not synced.
 const UNSYNCED_DELAY: Duration = Duration::from_secs(1);
 
-/// When instances without a claim are looked for.
+/// Times at which instances are compared with claims.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GarbageCollectionSchedule {
     /// A younger instance may belong to a claim that has not recorded it yet.
@@ -38,10 +38,10 @@ pub struct GarbageCollectionSchedule {
     pub repeated_launch_finds_instance: bool,
 }
 
-/// The controller.
+/// Terminates the instances that no NodeClaim names.
 pub struct InstanceGarbageCollection {
     schedule: GarbageCollectionSchedule,
-    cloud: Arc<dyn crate::CloudProvider>,
+    cloud: Arc<dyn CloudProvider>,
     client: kube::Client,
     cluster: kerf_operator::SharedCluster,
     clock: kerf_runtime::Clock,

@@ -8,7 +8,6 @@ mod hook;
 mod instance;
 mod instance_gc;
 mod provider;
-mod setup;
 
 pub use error::{
     BoxError, CreateError, DriftError, InstanceError, InstanceTypesError, ListError, StartError, UNCLASSIFIED_LABEL,
@@ -16,5 +15,4 @@ pub use error::{
 pub use hook::{HookResult, RegistrationHook};
 pub use instance::{Instance, NodeClassKind, RepairPolicy};
 pub use instance_gc::{GarbageCollectionError, GarbageCollectionSchedule, InstanceGarbageCollection};
-pub use provider::CloudProvider;
-pub use setup::ProviderSetup;
+pub use provider::{CloudProvider, ProviderSetup};

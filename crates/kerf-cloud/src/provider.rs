@@ -8,11 +8,13 @@ use kerf_api::labels::LabelRules;
 use kerf_api::nodeclaim::NodeClaim;
 use kerf_api::nodepool::NodePool;
 use kerf_engine::catalogue::InstanceType;
+use kerf_operator::{ControllerSet, Publish, Registry, SharedCluster};
+use kerf_runtime::Clock;
+use kube::Client;
 
 use crate::error::{CreateError, DriftError, InstanceError, InstanceTypesError, ListError, StartError};
 use crate::hook::RegistrationHook;
 use crate::instance::{Instance, NodeClassKind, RepairPolicy};
-use crate::setup::ProviderSetup;
 
 /// A cloud. Implementations can be shared between tasks. Every call may be repeated, because the
 /// caller may have been terminated before it recorded the result.
@@ -88,5 +90,29 @@ pub trait CloudProvider: Send + Sync {
     /// Returns true if a claim or pool with this node class reference belongs to this provider.
     fn supports(&self, class: &kerf_api::nodepool::NodeClassReference) -> bool {
         self.node_classes().iter().any(|kind| kind.matches(class))
+    }
+}
+
+/// Parts of the process that a provider uses to add controllers of its own.
+pub struct ProviderSetup<'a> {
+    /// The set to which controllers and change handlers are added.
+    pub set: &'a mut ControllerSet,
+    /// The provider with all decorators, as Kerf's own controllers call it.
+    pub cloud: Arc<dyn CloudProvider>,
+    /// Client of the API server.
+    pub client: Client,
+    /// Index of the cluster's objects.
+    pub cluster: SharedCluster,
+    /// The only source of time.
+    pub clock: Clock,
+    /// Publisher of Kubernetes Events.
+    pub events: Arc<dyn Publish>,
+    /// Registry of the process's metrics.
+    pub registry: Arc<Registry>,
+}
+
+impl std::fmt::Debug for ProviderSetup<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ProviderSetup").field("cloud", &self.cloud.name()).finish_non_exhaustive()
     }
 }

@@ -21,8 +21,6 @@ pub use kerf_operator::events::{
 use kerf_operator::logs;
 use kerf_state::TrackedClaim;
 
-use crate::nodeclaim::lifecycle::truncated;
-
 /// The pod is expected on a claim's node, an existing node, or both.
 pub(crate) fn nominated(pod: &Pod, claim: Option<&str>, node: Option<&str>) -> Event {
     let targets: Vec<String> = claim
@@ -48,6 +46,19 @@ pub(crate) fn no_compatible_instance_types(pool: &NodePool, is_by_min_values: bo
     let message = format!("NodePool requirements filtered out all compatible available instance types{by}");
     Event::new(pool_reference(pool), EventType::Warning, "NoCompatibleInstanceTypes", message)
         .with_dedupe_timeout(Duration::from_mins(1))
+}
+
+/// Longest text about a launch in conditions and Events, in bytes (spec 10 §2.4).
+const LAUNCH_TEXT_BYTES_MAX: usize = 1024;
+
+/// Returns the text as conditions and Events carry it. A longer text becomes its first 1021 bytes
+/// and `...`; it is never cut inside a character.
+pub(crate) fn truncated(text: &str) -> String {
+    if text.len() <= LAUNCH_TEXT_BYTES_MAX {
+        return text.to_owned();
+    }
+    let end = (0..=LAUNCH_TEXT_BYTES_MAX - "...".len()).rev().find(|end| text.is_char_boundary(*end));
+    format!("{}...", &text[..end.unwrap_or(0)])
 }
 
 /// The provider has no capacity for the claim.

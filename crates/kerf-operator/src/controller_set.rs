@@ -9,68 +9,21 @@ use std::time::Duration;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use kerf_api::slim::Str;
-use kerf_runtime::{Clock, Queue, QueueSettings, ReconcileAction, Rng, ShutdownSignal};
-use serde_json::Value;
+use kerf_runtime::{Clock, Queue, QueueSettings, Rng, ShutdownSignal};
 
 use crate::change_handlers::ChangeHandlers;
-use crate::logs::ObjectKind;
+use crate::controller::{ControllerName, Reconcile};
 use crate::metrics::ControllerMetrics;
 use crate::reconcile::instrument_reconcile;
 
 /// The only key of controllers that process the whole cluster at once.
 pub const SINGLETON_KEY: Str = Str::new_static("");
 
-/// A controller.
-pub trait Reconcile: Send + Sync + 'static {
-    /// The error of a failed reconcile.
-    type Error: ReconcileError;
-
-    /// Compares the wanted with the actual state of the object that the key names, acts on the
-    /// difference, and returns when to run again. It reads the current state, not the event that
-    /// enqueued the key, so the source and the number of events do not matter.
-    fn reconcile(&self, key: &Str) -> impl Future<Output = Result<ReconcileAction, Self::Error>> + Send;
-}
-
-/// The error of a reconcile. It is logged as `Reconciler error` and counted.
-pub trait ReconcileError: fmt::Display + Send {
-    /// Returns true if a retry cannot help. The key then waits for the next event; other errors are
-    /// retried with back-off (spec 06 §1.1).
-    fn is_terminal(&self) -> bool {
-        false
-    }
-
-    /// Returns further fields of the log line (spec 06 §1.2), in the order of their keys.
-    fn log_fields(&self) -> Vec<(String, Value)> {
-        Vec::new()
-    }
-}
-
-/// Published name of a controller, and the kind that its keys name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ControllerName {
-    /// Name in logs and metrics, for example `nodeclaim.lifecycle`.
-    pub name: &'static str,
-    /// Kind of the objects that the keys name; `None` for singletons.
-    pub kind: Option<ObjectKind>,
-}
-
-impl ControllerName {
-    /// Returns the name of a controller that has a single key.
-    pub const fn singleton(name: &'static str) -> Self {
-        Self { name, kind: None }
-    }
-
-    /// Returns the name of a controller whose keys name objects of one kind.
-    pub const fn of_kind(name: &'static str, kind: ObjectKind) -> Self {
-        Self { name, kind: Some(kind) }
-    }
-}
-
 /// A controller and its queue. Clones share both.
 #[derive(Debug)]
 pub struct RegisteredController<C> {
     name: ControllerName,
-    /// The controller.
+    /// The controller; all clones share it.
     pub controller: Arc<C>,
     /// The queue of keys.
     pub queue: Queue<Str>,
@@ -98,7 +51,7 @@ impl<C> RegisteredController<C> {
     }
 }
 
-/// What running controllers need besides their own dependencies.
+/// Parts of the process that run the controllers.
 #[derive(Clone, Debug)]
 pub struct ControllerEnvironment {
     /// Metrics of reconciles and queues.

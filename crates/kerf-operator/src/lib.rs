@@ -1,5 +1,5 @@
-//! What every controller needs, whether it belongs to Kerf's core (`kerf-controllers`) or to a
-//! cloud provider: a queue with workers, Events, metrics, logs, and the shared cluster state.
+//! The parts that all controllers share, those of Kerf (`kerf-controllers`) and those of cloud
+//! providers: queues with workers, Events, metrics, logs, and the shared cluster state.
 //!
 //! A controller implements [`Reconcile`]. [`ControllerSet`] gives it a queue, runs it, counts and
 //! times its reconciles, and logs its failures. [`ChangeHandlers`] connects watched kinds with the
@@ -10,6 +10,7 @@
 mod change_handlers;
 mod cluster;
 mod concurrency;
+mod controller;
 mod controller_set;
 pub mod events;
 pub mod logs;
@@ -20,10 +21,8 @@ mod recorder;
 pub use change_handlers::ChangeHandlers;
 pub use cluster::SharedCluster;
 pub use concurrency::Concurrency;
-pub use controller_set::{
-    ControllerEnvironment, ControllerName, ControllerSet, Reconcile, ReconcileError, RegisteredController,
-    SINGLETON_KEY,
-};
+pub use controller::{ControllerName, Reconcile, ReconcileError};
+pub use controller_set::{ControllerEnvironment, ControllerSet, RegisteredController, SINGLETON_KEY};
 pub use events::{Event, EventType, Publish};
 pub use metrics::{ControllerMetrics, Registry};
 pub use reconcile::{current_controller, instrument_event, instrument_reconcile};

@@ -15,26 +15,11 @@ use kerf_api::slim::Str;
 use serde::Serialize;
 use tracing::Span;
 
-use crate::controller_set::ControllerName;
+use crate::controller::ControllerName;
+pub use crate::controller::ObjectKind;
 
 pub use capture::{CapturedLog, capturing_subscriber};
 pub use layer::{Level, LineFormat, LogLayer, LogSettings};
-
-/// Group and kind of an object, for log fields.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ObjectKind {
-    /// API group; empty for the core group.
-    pub group: &'static str,
-    /// Kind, for example `NodeClaim`.
-    pub kind: &'static str,
-}
-
-impl ObjectKind {
-    /// Returns group and kind of a typed resource.
-    pub const fn of<K: k8s_openapi::Resource>() -> Self {
-        Self { group: K::GROUP, kind: K::KIND }
-    }
-}
 
 /// The commit that was built; `unknown` if the build script did not set it.
 pub const COMMIT: &str = match option_env!("KERF_COMMIT") {

@@ -1,5 +1,5 @@
-//! Prometheus metrics: the registry of a process, and the metrics that every controller has (spec 07
-//! §6.7). Dashboards and alerts read them, so names, labels and buckets must not change.
+//! Prometheus metrics: the registry of a process, and the metrics that every controller has (spec
+//! 07 §6.7). Dashboards and alerts read them, so names, labels and buckets must not change.
 
 mod queues;
 mod registry;

@@ -8,7 +8,7 @@ use kerf_runtime::{Clock, ReconcileAction};
 use serde_json::{Map, Value};
 use tracing::{Instrument as _, error};
 
-use crate::controller_set::{ControllerName, ReconcileError};
+use crate::controller::{ControllerName, ReconcileError};
 use crate::logs;
 use crate::metrics::ControllerMetrics;
 

@@ -62,7 +62,7 @@ impl NodeClass {
         Self { api_version: format!("{group}/{version}"), kind: kind.to_owned(), ..self }
     }
 
-    /// Returns the name.
+    /// Returns the object's name; empty if it has none.
     pub fn name(&self) -> &str {
         self.metadata.name.as_deref().unwrap_or_default()
     }

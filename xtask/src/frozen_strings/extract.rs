@@ -27,14 +27,24 @@ const JSON_FOLDERS: [&str; 3] =
 /// Folder that defines scenario files and their faults.
 const SCENARIO_FOLDER: &str = "crates/kerf-sandbox/src/sim";
 
-/// Folder that defines controllers and metrics.
-const CONTROLLERS_FOLDER: &str = "crates/kerf-controllers/src";
+/// Folders that define controllers and metrics.
+const CONTROLLER_FOLDERS: [&str; 5] = [
+    "crates/kerf-controllers/src",
+    "crates/kerf-operator/src",
+    "crates/kerf-cloud/src",
+    "crates/kerf-kwok/src",
+    "crates/kerf-aws/src",
+];
 
 /// Names of controllers that consist of one word.
 const SHORT_CONTROLLER_NAMES: [&str; 3] = ["disruption", "eviction-queue", "provisioner"];
 
 /// Specification of the log messages.
 const OPERATIONS: &str = "docs/spec/07-operations.md";
+
+fn defines_controllers(source: &Source<'_>) -> bool {
+    CONTROLLER_FOLDERS.iter().any(|folder| source.path.starts_with(folder))
+}
 
 /// Returns all frozen strings of the tree, sorted. Also searches for the log messages of the list.
 pub(super) fn all(repository: &Repository, listed: &[FrozenString]) -> Vec<FrozenString> {
@@ -54,10 +64,7 @@ pub(super) fn all(repository: &Repository, listed: &[FrozenString]) -> Vec<Froze
         sources.iter().filter(|source| source.path.starts_with(SCENARIO_FOLDER)).flat_map(fault_flags).collect(),
     );
     add(FrozenKind::FaultInScenario, scenario_faults(&sources));
-    add(
-        FrozenKind::Metric,
-        sources.iter().filter(|source| source.path.starts_with(CONTROLLERS_FOLDER)).flat_map(metrics).collect(),
-    );
+    add(FrozenKind::Metric, sources.iter().filter(|source| defines_controllers(source)).flat_map(metrics).collect());
     add(FrozenKind::ReasonCode, reason_codes(repository, &sources));
     let labels = stream_labels(&sources);
     let is_no_label = |name: &String| !labels.contains(name) || SHORT_CONTROLLER_NAMES.contains(&name.as_str());
@@ -73,7 +80,7 @@ pub(super) fn all(repository: &Repository, listed: &[FrozenString]) -> Vec<Froze
         FrozenKind::ControllerName,
         sources
             .iter()
-            .filter(|source| source.path.starts_with(CONTROLLERS_FOLDER))
+            .filter(|source| defines_controllers(source))
             .flat_map(controller_names)
             .filter(is_no_label)
             .collect(),

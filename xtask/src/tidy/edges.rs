@@ -13,7 +13,8 @@ const WORKSPACE_MANIFEST: &str = "Cargo.toml";
 /// The crate that the tests of every crate may use.
 const CRATE_FOR_ALL_TESTS: &str = "kerf-referee";
 /// Crates whose tests may use the sandbox.
-const CRATES_TESTED_IN_SANDBOX: [&str; 4] = ["kerf-kwok", "kerf-aws", "kerf-aws-sdk", "kerf-controllers"];
+const CRATES_TESTED_IN_SANDBOX: [&str; 5] =
+    ["kerf-operator", "kerf-kwok", "kerf-aws", "kerf-aws-sdk", "kerf-controllers"];
 const SANDBOX: &str = "kerf-sandbox";
 /// The simulated cloud, for the tests of a crate that knows no concrete cloud provider.
 const SIMULATED_CLOUD_EDGE: (&str, &str) = ("kerf-controllers", "kerf-kwok");

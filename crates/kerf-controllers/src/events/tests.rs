@@ -38,3 +38,12 @@ async fn some_events_have_a_longer_dedupe_timeout() {
     let count = |words: &str| written.iter().filter(|event| event.message.as_deref().unwrap().contains(words)).count();
     assert_eq!((count("no capacity"), count("20%"), count("expensive")), (6, 2, 2), "{written:#?}");
 }
+
+// spec 04 #43, spec 10 #102 (the text only; a sandbox test covers the condition)
+#[test]
+fn long_texts_are_cut_at_1024_bytes() {
+    assert_eq!(truncated(&"x".repeat(1024)), "x".repeat(1024));
+    assert_eq!(truncated(&"x".repeat(2000)), format!("{}...", "x".repeat(1021)));
+    assert_eq!(truncated(&"é".repeat(1000)), format!("{}...", "é".repeat(510)));
+    assert_eq!(truncated(&format!("x{}", "é".repeat(1000))), format!("x{}...", "é".repeat(510)));
+}

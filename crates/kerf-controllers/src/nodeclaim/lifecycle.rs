@@ -217,30 +217,3 @@ impl ClaimUpdate {
         Duration::try_from(now.duration_since(since)).unwrap_or(Duration::ZERO)
     }
 }
-
-/// Longest text about a launch in conditions and Events, in bytes (spec 10 §2.4).
-const LAUNCH_TEXT_BYTES_MAX: usize = 1024;
-
-/// Returns the text as conditions and Events carry it. A longer text becomes its first 1021 bytes
-/// and `...`; it is never cut inside a character.
-pub(crate) fn truncated(text: &str) -> String {
-    if text.len() <= LAUNCH_TEXT_BYTES_MAX {
-        return text.to_owned();
-    }
-    let end = (0..=LAUNCH_TEXT_BYTES_MAX - "...".len()).rev().find(|end| text.is_char_boundary(*end));
-    format!("{}...", &text[..end.unwrap_or(0)])
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    // spec 04 #43, spec 10 #102 (the text only; a sandbox test covers the condition)
-    #[test]
-    fn long_texts_are_cut_at_1024_bytes() {
-        assert_eq!(truncated(&"x".repeat(1024)), "x".repeat(1024));
-        assert_eq!(truncated(&"x".repeat(2000)), format!("{}...", "x".repeat(1021)));
-        assert_eq!(truncated(&"é".repeat(1000)), format!("{}...", "é".repeat(510)));
-        assert_eq!(truncated(&format!("x{}", "é".repeat(1000))), format!("x{}...", "é".repeat(510)));
-    }
-}

@@ -13,7 +13,7 @@ use kerf_cloud::{CreateError, Instance};
 use kerf_runtime::{ApiError, ReconcileAction};
 use tracing::{error, info};
 
-use super::{ClaimUpdate, LAUNCHED, Lifecycle, LifecycleStep, truncated};
+use super::{ClaimUpdate, LAUNCHED, Lifecycle, LifecycleStep};
 use crate::actions;
 use crate::error::Error;
 use crate::events;
@@ -84,7 +84,7 @@ impl Lifecycle {
                 Err(Error::Cloud { operation: "launching nodeclaim", cause: Box::new(error) })
             }
             CreateError::Other(_) => {
-                update.conditions.set_unknown(LAUNCHED, "LaunchFailed", &truncated(&error.to_string()), now);
+                update.conditions.set_unknown(LAUNCHED, "LaunchFailed", &events::truncated(&error.to_string()), now);
                 Err(Error::Cloud { operation: "launching nodeclaim", cause: Box::new(error) })
             }
         }
