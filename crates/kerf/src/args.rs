@@ -8,6 +8,7 @@ mod crds;
 mod input;
 mod output;
 mod plan;
+mod provider;
 mod sandbox;
 mod settings;
 mod validate;
@@ -28,6 +29,7 @@ pub(crate) use settings::{MinValuesPolicy, PreferencePolicy, Settings};
 pub(crate) use validate::ValidateOptions;
 
 use crate::exit::CommandFailure;
+use crate::provider::ProviderName;
 use settings::Environment;
 
 /// Layout of every help page: one sentence, the usage, examples, then the options by purpose.
@@ -114,15 +116,19 @@ pub(crate) enum TypedCommand {
 }
 
 impl TypedCommand {
-    /// Combines the flags with the environment variables and validates all values. The error lists
-    /// every problem.
-    pub(crate) fn resolve(self, environment: Environment<'_>) -> Result<Command, CommandFailure> {
+    /// Combines the flags with the environment variables and validates all values. Without flag and
+    /// variable the provider is `default_provider`. The error lists every problem.
+    pub(crate) fn resolve(
+        self,
+        environment: Environment<'_>,
+        default_provider: ProviderName,
+    ) -> Result<Command, CommandFailure> {
         Ok(match self {
-            Self::Controller(typed) => Command::Controller(typed.resolve(environment)?),
-            Self::Plan(typed) => Command::Plan(typed.resolve(environment)?),
+            Self::Controller(typed) => Command::Controller(typed.resolve(environment, default_provider)?),
+            Self::Plan(typed) => Command::Plan(typed.resolve(environment, default_provider)?),
             Self::Validate(typed) => Command::Validate(typed.resolve()),
             Self::Crds(typed) => Command::Crds(typed.resolve()),
-            Self::Sandbox(typed) => typed.resolve(environment)?,
+            Self::Sandbox(typed) => typed.resolve(environment, default_provider)?,
         })
     }
 }

@@ -24,5 +24,6 @@ mod workloads;
 
 pub(crate) use live::SelectorKinds;
 pub(crate) use load::{load, load_live, load_with_client};
+pub(crate) use objects::Objects;
 pub(crate) use plan_input::PlanInput;
 pub(crate) use validation::ValidationScope;

@@ -10,6 +10,7 @@ mod commands;
 mod exit;
 mod input;
 mod output;
+mod provider;
 
 use std::ffi::OsString;
 use std::io::{ErrorKind, Write as _};
@@ -17,9 +18,20 @@ use std::process::ExitCode;
 
 use exit::Exit;
 use output::Messages;
+pub use provider::ProviderName;
 
-/// Runs the program. The first argument is the name of the program.
-pub fn run<I>(arguments: I) -> ExitCode
+/// A program that consists of this crate's commands.
+#[derive(Clone, Copy, Debug)]
+pub struct Program {
+    /// Provider of commands without `--provider` and `KERF_PROVIDER`.
+    pub default_provider: ProviderName,
+}
+
+/// The program `kerf`.
+pub const KERF: Program = Program { default_provider: ProviderName::Kwok };
+
+/// Runs a program. The first argument is the name of the program.
+pub fn run<I>(program: &Program, arguments: I) -> ExitCode
 where
     I: IntoIterator,
     I::Item: Into<OsString> + Clone,
@@ -28,7 +40,7 @@ where
         Ok(typed) => {
             let mut messages = Messages::on_stderr();
             let outcome = typed
-                .resolve(&|name| std::env::var(name).ok())
+                .resolve(&|name| std::env::var(name).ok(), program.default_provider)
                 .and_then(|command| commands::run(command, &mut messages));
             outcome.unwrap_or_else(|failure| messages.print_failure(&failure))
         }
@@ -60,7 +72,9 @@ where
     let (stdout, exit) = match args::parse(arguments) {
         Ok(typed) => {
             let mut messages = Messages::to_buffer(&mut stderr);
-            let outcome = typed.resolve(&|_| None).and_then(|command| commands::run_to_bytes(&command, &mut messages));
+            let outcome = typed
+                .resolve(&|_| None, KERF.default_provider)
+                .and_then(|command| commands::run_to_bytes(&command, &mut messages));
             outcome.unwrap_or_else(|failure| (Vec::new(), messages.print_failure(&failure)))
         }
         Err(message) => {

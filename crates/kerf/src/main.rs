@@ -10,5 +10,5 @@ use std::process::ExitCode;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    kerf::run(std::env::args_os())
+    kerf::run(&kerf::KERF, std::env::args_os())
 }

@@ -8,10 +8,12 @@ use std::time::Duration;
 
 use clap::Args;
 
+use super::provider::TypedProvider;
 use super::settings::{Environment, Settings, TypedSettings, parse_bool, parse_duration};
 use crate::exit::{CommandFailure, Problem};
+use crate::provider::ProviderName;
 
-/// Run the controllers on a cluster, with the simulated provider.
+/// Run the controllers on a cluster.
 // If a flag is repeated, the last value counts, as with Go's flags: deployments append their flags
 // to those of a chart.
 #[derive(Debug, Args)]
@@ -27,6 +29,8 @@ Examples:
 Every setting is a flag and an environment variable, for example --metrics-port and METRICS_PORT."
 )]
 pub(crate) struct TypedController {
+    #[command(flatten)]
+    provider: TypedProvider,
     /// File with the instance types of the simulated provider, in KWOK's format [default: 144
     /// built-in types].
     #[arg(long, alias = "instance-types", value_name = "FILE", help_heading = "Provider")]
@@ -104,6 +108,7 @@ struct IgnoredFlags {
 /// Validated options of `kerf controller`.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct ControllerOptions {
+    pub(crate) provider: ProviderName,
     /// File of instance types; `None` selects the built-in catalogue.
     pub(crate) instance_types: Option<PathBuf>,
     /// Port of the metrics endpoint; `None` serves no metrics.
@@ -164,8 +169,16 @@ pub(crate) enum LogFormat {
 }
 
 impl TypedController {
-    pub(super) fn resolve(self, environment: Environment<'_>) -> Result<ControllerOptions, CommandFailure> {
+    pub(super) fn resolve(
+        self,
+        environment: Environment<'_>,
+        default_provider: ProviderName,
+    ) -> Result<ControllerOptions, CommandFailure> {
         let mut reader = SettingReader { environment, problems: Vec::new() };
+        let provider = self.provider.resolve(environment, default_provider).unwrap_or_else(|problem| {
+            reader.problems.push(problem);
+            default_provider
+        });
         let is_election_disabled =
             reader.boolean(self.disable_leader_election.as_deref(), "disable-leader-election", false);
         for (value, name) in [
@@ -196,6 +209,7 @@ impl TypedController {
         let paths = reader.text(self.log_output_paths, "LOG_OUTPUT_PATHS").unwrap_or_else(|| "stdout".to_owned());
         let port = |number: u16| (number > 0).then_some(number);
         let controller = ControllerOptions {
+            provider,
             instance_types: reader.text(self.instance_types_file_path, "INSTANCE_TYPES_FILE_PATH").map(PathBuf::from),
             metrics_port: port(reader.number(self.metrics_port, "METRICS_PORT", 8080)),
             health_probe_port: port(reader.number(self.health_probe_port, "HEALTH_PROBE_PORT", 8081)),
@@ -307,7 +321,7 @@ mod tests {
             ControllerCli::try_parse_from([&["kerf"], arguments].concat()).map_err(|cause| vec![cause.to_string()])?;
         let environment =
             |name: &str| variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned());
-        match program.controller.resolve(&environment) {
+        match program.controller.resolve(&environment, ProviderName::Kwok) {
             Ok(controller) => Ok(controller),
             Err(CommandFailure::BadInput(problems)) => Err(problems.iter().map(Problem::to_string).collect()),
             Err(other) => panic!("{other:?}"),

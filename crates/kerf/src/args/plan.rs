@@ -8,8 +8,10 @@ use jiff::Timestamp;
 
 use super::input::{InputPath, TypedInput};
 use super::output::{Format, TypedOutput};
+use super::provider::TypedProvider;
 use super::settings::{Environment, Settings, TypedSettings};
 use crate::exit::CommandFailure;
+use crate::provider::ProviderName;
 
 /// Print what the controller would do now, without doing it.
 #[derive(Debug, Args)]
@@ -28,6 +30,8 @@ Examples:
 pub(crate) struct TypedPlan {
     #[command(flatten)]
     input: TypedInput,
+    #[command(flatten)]
+    provider: TypedProvider,
     /// File with the instance types of the simulated provider, in KWOK's format [default: 144
     /// built-in types].
     #[arg(long, value_name = "FILE", help_heading = "Input")]
@@ -63,6 +67,7 @@ pub(crate) struct TypedPlan {
 pub(crate) struct PlanOptions {
     /// Manifests that describe the cluster; empty means the live cluster.
     pub(crate) input: Vec<InputPath>,
+    pub(crate) provider: ProviderName,
     /// File of instance types; `None` selects the built-in catalogue.
     pub(crate) instance_types: Option<PathBuf>,
     /// Time to plan for; `None` means now.
@@ -104,10 +109,16 @@ pub(crate) enum Gate {
 }
 
 impl TypedPlan {
-    pub(super) fn resolve(self, environment: Environment<'_>) -> Result<PlanOptions, CommandFailure> {
+    pub(super) fn resolve(
+        self,
+        environment: Environment<'_>,
+        default_provider: ProviderName,
+    ) -> Result<PlanOptions, CommandFailure> {
+        let provider = self.provider.resolve(environment, default_provider).map_err(CommandFailure::bad_input)?;
         let settings = self.settings.resolve(environment).map_err(CommandFailure::BadInput)?;
         Ok(PlanOptions {
             input: self.input.resolve(),
+            provider,
             instance_types: self.instance_types,
             at: self.at,
             only: self.only,

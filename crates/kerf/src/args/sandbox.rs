@@ -10,8 +10,10 @@ use kerf_sandbox::sim::NamedFault;
 use super::Command;
 use super::controller::LogLevel;
 use super::output::{Format, TypedOutput};
+use super::provider::TypedProvider;
 use super::settings::{Environment, Settings, TypedSettings, parse_duration};
 use crate::exit::CommandFailure;
+use crate::provider::ProviderName;
 
 /// Start a Kubernetes cluster with simulated nodes in this process, and Kerf on it.
 #[derive(Debug, Args)]
@@ -30,6 +32,8 @@ Examples:
 pub(crate) struct TypedSandbox {
     #[command(subcommand)]
     run: Option<TypedSandboxCommand>,
+    #[command(flatten)]
+    provider: TypedProvider,
     /// Run a demo scenario: workloads scale up and down, a NodePool changes, a spot instance is
     /// lost. Ends with a report.
     #[arg(long, conflicts_with_all = ["no_controller", "command"], help_heading = "Cluster")]
@@ -103,6 +107,8 @@ struct TypedSandboxRun {
     /// Virtual duration, for example 24h [default: `until` of the scenario].
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, help_heading = "Scenario")]
     until: Option<Duration>,
+    #[command(flatten)]
+    provider: TypedProvider,
     /// File with the instance types of the simulated cloud, in KWOK's format [default: 144 built-in
     /// types].
     #[arg(long, value_name = "FILE", help_heading = "Scenario")]
@@ -117,13 +123,20 @@ struct TypedSandboxRun {
 }
 
 impl TypedSandbox {
-    pub(super) fn resolve(self, environment: Environment<'_>) -> Result<Command, CommandFailure> {
+    pub(super) fn resolve(
+        self,
+        environment: Environment<'_>,
+        default_provider: ProviderName,
+    ) -> Result<Command, CommandFailure> {
+        let provider =
+            |typed: &TypedProvider| typed.resolve(environment, default_provider).map_err(CommandFailure::bad_input);
         if let Some(TypedSandboxCommand::Run(run)) = self.run {
             return Ok(Command::SandboxRun(SandboxRunOptions {
                 scenario: run.scenario,
                 seed: run.seed,
                 faults: run.faults,
                 until: run.until,
+                provider: provider(&run.provider)?,
                 instance_types: run.instance_types,
                 log_level: run.log_level,
                 format: run.output.output,
@@ -137,6 +150,7 @@ impl TypedSandbox {
             nodes: self.nodes,
             instant: self.instant,
             seed: self.seed,
+            provider: provider(&self.provider)?,
             instance_types: self.instance_types,
             port: self.port,
             kubeconfig: self.kubeconfig,
@@ -159,6 +173,7 @@ pub(crate) struct SandboxRunOptions {
     pub(crate) faults: Vec<NamedFault>,
     /// Virtual duration of the run; `None` means the duration that the scenario states.
     pub(crate) until: Option<Duration>,
+    pub(crate) provider: ProviderName,
     /// File of instance types; `None` selects the built-in catalogue.
     pub(crate) instance_types: Option<PathBuf>,
     /// Level of Kerf's log on stderr; `None` writes no log.
@@ -182,6 +197,7 @@ pub(crate) struct SandboxOptions {
     pub(crate) instant: bool,
     /// Seed of all random numbers of the cluster.
     pub(crate) seed: u64,
+    pub(crate) provider: ProviderName,
     /// File of instance types; `None` selects the built-in catalogue.
     pub(crate) instance_types: Option<PathBuf>,
     /// Port of the API server; 0 selects a free port.

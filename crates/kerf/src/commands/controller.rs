@@ -1,6 +1,6 @@
-//! `kerf controller`: runs the controllers on a real cluster, with the simulated provider. The
-//! controllers are in `kerf-controllers`. This module provides the process around them: kubeconfig,
-//! log, signals and exit code.
+//! `kerf controller`: runs the controllers on a real cluster. The controllers are in
+//! `kerf-controllers`. This module provides the process around them: kubeconfig, log, signals and
+//! exit code.
 
 use std::fs::OpenOptions;
 use std::io::{self, Write};
@@ -8,7 +8,6 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use kerf_controllers::{LeaderElection, Metrics, ProcessSettings};
-use kerf_kwok::Kwok;
 use kerf_operator::logs::{self, LineFormat};
 use kerf_runtime::{Clock, Rate, Shutdown, Throttle};
 use kube::client::ClientBuilder;
@@ -16,9 +15,9 @@ use kube::{Client, Config};
 use tracing::debug;
 
 use super::controller_process::{self, ControllerEnvironment, ControllerSettings};
-use super::plan;
 use crate::args::{ControllerOptions, LogFormat};
 use crate::exit::{CommandFailure, Exit, Problem};
+use crate::provider::{self, Provider, ProviderOptions};
 
 /// User agent of the controller's requests; equal to Karpenter's.
 const USER_AGENT: &str = concat!("karpenter/", env!("CARGO_PKG_VERSION"));
@@ -26,7 +25,8 @@ const USER_AGENT: &str = concat!("karpenter/", env!("CARGO_PKG_VERSION"));
 const OWN_NAMESPACE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
 
 pub(super) fn run(options: &ControllerOptions) -> Result<Exit, CommandFailure> {
-    let catalogue = plan::instance_types(options.instance_types.as_deref())?;
+    let provider =
+        provider::load(ProviderOptions { name: options.provider, instance_types: options.instance_types.as_deref() })?;
     let outputs = log_outputs(&options.log_output_paths)?;
     let clock = Clock::system();
     controller_process::start_log(log_settings(options), clock, outputs).map_err(CommandFailure::ExecutionFailed)?;
@@ -42,7 +42,7 @@ pub(super) fn run(options: &ControllerOptions) -> Result<Exit, CommandFailure> {
             let problem = Problem::new(format!("cannot find a cluster: {cause}"));
             CommandFailure::bad_input(problem.with_hint("set KUBECONFIG, or run in a pod with a service account"))
         })?;
-        run_until_signal(options, clock, config, catalogue).await.map_err(CommandFailure::ExecutionFailed)
+        run_until_signal(options, clock, config, provider).await.map_err(CommandFailure::ExecutionFailed)
     });
     // Do not wait for open watches and connections.
     runtime.shutdown_background();
@@ -53,7 +53,7 @@ async fn run_until_signal(
     options: &ControllerOptions,
     clock: Clock,
     config: Config,
-    catalogue: kerf_kwok::Catalogue,
+    provider: Arc<dyn Provider>,
 ) -> anyhow::Result<Exit> {
     let rate = Rate { per_second: options.kube_client_qps, burst: options.kube_client_burst };
     let metrics = Arc::new(Metrics::new());
@@ -81,10 +81,9 @@ async fn run_until_signal(
         cluster_state_observability: options.cluster_state_observability,
         pause_disruption: options.pause_disruption,
     };
-    let cloud = Kwok::new(client.clone(), clock, catalogue);
     let (shutdown, stop) = Shutdown::new();
     let controllers = controller_process::run_controllers(
-        ControllerEnvironment { client, lease_client, metrics, clock, cloud, seed },
+        ControllerEnvironment { client, lease_client, metrics, clock, provider, sandbox: None, seed },
         &controller_settings,
         &process,
         stop,

@@ -1,4 +1,4 @@
-//! Runs the controllers with the simulated provider, for `kerf controller` and `kerf sandbox`:
+//! Runs the controllers with any provider, for `kerf controller` and `kerf sandbox`:
 //! translates the options of a command into the settings of `kerf-controllers`. Decides nothing.
 
 use std::io::Write;
@@ -7,15 +7,16 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use kerf_controllers::{Context, Metrics, ProcessSettings};
-use kerf_kwok::Kwok;
 use kerf_operator::logs::{Level, LogLayer};
 use kerf_operator::{Recorder, SharedCluster};
 use kerf_runtime::{Clock, ShutdownSignal};
+use kerf_sandbox::Cloud;
 use kube::Client;
 use tracing_subscriber::layer::SubscriberExt as _;
 
 use super::plan;
 use crate::args::{LogLevel, Settings};
+use crate::provider::{CloudParts, Provider};
 
 /// Clients, clock and cloud with which the controllers run. Both clients report to `metrics`.
 pub(super) struct ControllerEnvironment {
@@ -25,8 +26,9 @@ pub(super) struct ControllerEnvironment {
     pub(super) lease_client: Client,
     pub(super) metrics: Arc<Metrics>,
     pub(super) clock: Clock,
-    /// The simulated cloud provider.
-    pub(super) cloud: Kwok,
+    pub(super) provider: Arc<dyn Provider>,
+    /// The simulated cloud of a sandbox; `None` on a real cluster.
+    pub(super) sandbox: Option<Cloud>,
     /// Seed of all random numbers of the controllers.
     pub(super) seed: u64,
 }
@@ -57,10 +59,19 @@ pub(super) async fn run_controllers(
     let recorder = Arc::new(Recorder::new(environment.client.clone(), environment.clock, environment.seed));
     // The engine breaks ties as in `kerf plan`, so that the controllers do what the plan shows.
     let engine = plan::engine_settings(&controller_settings.settings, true, controller_settings.cores);
+    let cluster = SharedCluster::default();
+    let cloud = environment.provider.cloud(CloudParts {
+        client: environment.client.clone(),
+        clock: environment.clock,
+        cluster: cluster.clone(),
+        events: recorder.clone(),
+        registry: environment.metrics.registry().clone(),
+        sandbox: environment.sandbox,
+    });
     let ctx = Context {
         client: environment.client,
-        cloud: Arc::new(environment.cloud),
-        cluster: SharedCluster::default(),
+        cloud,
+        cluster,
         clock: environment.clock,
         events: recorder.clone(),
         metrics: environment.metrics,

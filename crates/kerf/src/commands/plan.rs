@@ -2,19 +2,18 @@
 //! and prints it. It never changes the cluster.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
 
 use jiff::Timestamp;
 use kerf_api::duration::Duration;
 use kerf_api::slim::Str;
 use kerf_engine::{DisruptionSettings, Effort, Input, Passes, PoolAvailability, ReservedMode, Settings, Solution};
-use kerf_kwok::Catalogue;
 use kerf_runtime::Clock;
 
 use crate::args::{Gate, MinValuesPolicy, PlanOptions, PlanPart, PreferencePolicy};
-use crate::exit::{CommandFailure, Exit, Problem};
+use crate::exit::{CommandFailure, Exit};
 use crate::input::{self, PlanInput, SelectorKinds, ValidationScope};
 use crate::output::{self, Messages, PublishedStats, StageProgress};
+use crate::provider::{self, ProviderOptions};
 
 /// Time for which a node is reserved for pods that are expected on it (spec 03 section 1, with the
 /// default batch window).
@@ -60,10 +59,11 @@ fn make_plan(
     } else {
         input::load(&options.input, ValidationScope::SuspiciousOnly, threads)
     };
-    let catalogue = instance_types(options.instance_types.as_deref());
-    let (loaded, catalogue) = combine_results(loaded, catalogue)?;
-    let mut plan_input =
-        PlanInput::new(loaded.objects, catalogue, options.at.unwrap_or_else(|| now_in_whole_seconds(clock)));
+    let provider =
+        provider::load(ProviderOptions { name: options.provider, instance_types: options.instance_types.as_deref() });
+    let (loaded, provider) = combine_results(loaded, provider)?;
+    let at = options.at.unwrap_or_else(|| now_in_whole_seconds(clock));
+    let mut plan_input = PlanInput::new(loaded.objects, provider.as_ref(), at);
     drop(progress);
     for warning in loaded.warnings.iter().chain(&plan_input.warnings) {
         messages.print_warning(warning);
@@ -143,17 +143,6 @@ fn combine_results<A, B>(a: Result<A, CommandFailure>, b: Result<B, CommandFailu
         }
         (Err(failure), _) | (_, Err(failure)) => Err(failure),
     }
-}
-
-pub(super) fn instance_types(path: Option<&Path>) -> Result<Catalogue, CommandFailure> {
-    let Some(path) = path else { return Ok(kerf_kwok::built_in_catalogue()) };
-    let text = std::fs::read_to_string(path).map_err(|cause| {
-        CommandFailure::bad_input(Problem::new(format!("{}: cannot be read: {cause}", path.display())))
-    })?;
-    kerf_kwok::parse_catalogue(&text).map_err(|problems| {
-        let problem = |problem| Problem::new(format!("{}: {problem}", path.display()));
-        CommandFailure::BadInput(problems.iter().map(problem).collect())
-    })
 }
 
 /// Converts the settings for the engine. `is_live` is true if pods carry the scheduler's

@@ -12,24 +12,20 @@ use std::process::ExitStatus;
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use kerf_api::crds::CrdVariant;
 use kerf_controllers::{Metrics, ProcessSettings};
-use kerf_kwok::{AvailabilityError, Catalogue, InstanceAvailability, Kwok};
 use kerf_operator::logs;
 use kerf_runtime::{Clock, Shutdown, ShutdownSignal};
-use kerf_sandbox::{
-    ApiServer, Cloud, Cluster, ClusterConfig, ClusterEvent, LaunchError, OfferingRef, Timing, install_crds,
-};
+use kerf_sandbox::{ApiServer, Cluster, ClusterConfig, ClusterEvent, Timing, install_crds};
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::process::{Child, Command};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 
 use super::controller_process::{self, ControllerEnvironment, ControllerSettings};
-use super::plan;
 use crate::args::{LogLevel, SandboxOptions, Settings};
 use crate::exit::{CommandFailure, Exit};
 use crate::output::{self, StdoutState};
+use crate::provider::{self, Provider, ProviderOptions};
 use kubeconfig::KubeconfigFile;
 pub(super) use simulate::simulate;
 
@@ -51,7 +47,8 @@ const HINTS_WITHOUT_KERF: &str = "  \
 ";
 
 pub(super) fn run(options: SandboxOptions) -> Result<Exit, CommandFailure> {
-    let catalogue = plan::instance_types(options.instance_types.as_deref())?;
+    let provider =
+        provider::load(ProviderOptions { name: options.provider, instance_types: options.instance_types.as_deref() })?;
     let clock = Clock::system();
     start_stderr_log(options.log_level, clock)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -60,13 +57,13 @@ pub(super) fn run(options: SandboxOptions) -> Result<Exit, CommandFailure> {
         .build()
         .context("cannot start the runtime")
         .map_err(CommandFailure::ExecutionFailed)?;
-    let outcome = runtime.block_on(serve(options, clock, catalogue));
+    let outcome = runtime.block_on(serve(options, clock, provider));
     // Do not wait for open connections and watches.
     runtime.shutdown_background();
     outcome
 }
 
-async fn serve(options: SandboxOptions, clock: Clock, catalogue: Catalogue) -> Result<Exit, CommandFailure> {
+async fn serve(options: SandboxOptions, clock: Clock, provider: Arc<dyn Provider>) -> Result<Exit, CommandFailure> {
     // Install the signal handlers before anything is written, so that a signal never leaves the
     // kubeconfig behind.
     let mut stop_signals = StopSignals::listen().map_err(CommandFailure::ExecutionFailed)?;
@@ -93,15 +90,15 @@ async fn serve(options: SandboxOptions, clock: Clock, catalogue: Catalogue) -> R
         return tokio::select! {
             biased;
             _ = stop_signals.next() => Ok(Exit::Done),
-            outcome = simulate::run_demo(&cluster, kerf, catalogue) => outcome,
+            outcome = simulate::run_demo(&cluster, kerf, provider) => outcome,
         };
     }
     if options.with_controller {
-        install_kwok_crds(cluster.api()).await.map_err(CommandFailure::ExecutionFailed)?;
+        install_provider_crds(cluster.api(), provider.as_ref()).await.map_err(CommandFailure::ExecutionFailed)?;
     }
     let (_shutdown, stop) = Shutdown::new();
     let controllers = async {
-        if options.with_controller { kerf.run(&cluster, catalogue, stop).await } else { std::future::pending().await }
+        if options.with_controller { kerf.run(&cluster, provider, stop).await } else { std::future::pending().await }
     };
     let foreground = async {
         match &options.command {
@@ -138,13 +135,11 @@ impl SandboxController {
     fn run(
         self,
         cluster: &Cluster,
-        catalogue: Catalogue,
+        provider: Arc<dyn Provider>,
         stop: ShutdownSignal,
     ) -> impl Future<Output = anyhow::Result<()>> + Send + use<> {
         let (metrics, clock) = (Arc::new(Metrics::new()), cluster.api().clock());
         let client = kerf_controllers::metered_client(cluster.api().client_as("kerf"), metrics.clone(), clock);
-        let availability = Arc::new(CloudAvailability(cluster.cloud().clone()));
-        let cloud = Kwok::new(client.clone(), clock, catalogue).with_availability(availability);
         let defaults = kerf_controllers::Settings::default();
         let controller_settings = ControllerSettings {
             settings: self.settings,
@@ -159,29 +154,22 @@ impl SandboxController {
             metrics_port: self.metrics_port,
             ..ProcessSettings::default()
         };
-        let environment =
-            ControllerEnvironment { lease_client: client.clone(), client, metrics, clock, cloud, seed: self.seed };
+        let environment = ControllerEnvironment {
+            lease_client: client.clone(),
+            client,
+            metrics,
+            clock,
+            provider,
+            sandbox: Some(cluster.cloud().clone()),
+            seed: self.seed,
+        };
         async move { controller_process::run_controllers(environment, &controller_settings, &process, stop).await }
     }
 }
 
-/// Availability of offerings according to the cluster's simulated cloud.
-struct CloudAvailability(Cloud);
-
-impl InstanceAvailability for CloudAvailability {
-    fn check(&self, instance_type: &str, zone: &str, capacity_type: &str) -> Result<(), AvailabilityError> {
-        self.0.check_launch(OfferingRef { instance_type, zone, capacity_type }).map_err(|error| match error {
-            LaunchError::InsufficientCapacity => {
-                AvailabilityError::InsufficientCapacity(format!("{error} ({instance_type}, {zone}, {capacity_type})"))
-            }
-            LaunchError::Throttled => AvailabilityError::Throttled(error.to_string()),
-        })
-    }
-}
-
-/// Installs the CRDs of the simulated provider.
-pub(super) async fn install_kwok_crds(server: &ApiServer) -> anyhow::Result<()> {
-    Ok(install_crds(&server.client_as("kerf"), CrdVariant::Kwok).await?)
+/// Installs the CRDs of the provider.
+pub(super) async fn install_provider_crds(server: &ApiServer, provider: &dyn Provider) -> anyhow::Result<()> {
+    Ok(install_crds(&server.client_as("kerf"), provider.crd_variant()).await?)
 }
 
 /// Runs a command against the cluster and returns its exit code.

@@ -12,10 +12,10 @@ use kerf_api::nodepool::NodePool;
 use kerf_api::slim::{Labels, Namespace, Node, ObjectMeta, Pod, Str};
 use kerf_engine::catalogue::InstanceType;
 use kerf_engine::{Input, PoolAvailability, PoolInput, Price, UnsupportedStorage};
-use kerf_kwok::Catalogue;
 use kerf_state::NodeClassState;
 
 use super::objects::{Objects, WithOrigin};
+use crate::provider::Provider;
 
 /// Label that the API server sets on every namespace.
 const NAMESPACE_NAME: &str = "kubernetes.io/metadata.name";
@@ -34,17 +34,26 @@ pub(crate) struct PlanInput {
 }
 
 impl PlanInput {
-    /// Combines objects and instance types into the input for a decision at time `at`.
-    pub(crate) fn new(objects: Objects, catalogue: Catalogue, at: Timestamp) -> Self {
+    /// Combines objects and the provider's instance types into the input for a decision at time
+    /// `at`.
+    pub(crate) fn new(objects: Objects, provider: &dyn Provider, at: Timestamp) -> Self {
         let mut warnings = Vec::new();
-        let (current_price, unpriced) = price_of_node_claims(&objects, &catalogue.types);
+        let mut catalogues = Catalogues::default();
+        let (current_price, unpriced) = price_of_node_claims(&objects, provider);
         if !unpriced.is_empty() {
             warnings.push(format!(
                 "the cost does not include {}: no matching instance type and offering in the catalogue",
                 count_with_names(&unpriced, "managed node")
             ));
         }
-        let pools: Vec<PoolInput> = objects.node_pools.iter().map(|pool| engine_pool(&pool.object, &objects)).collect();
+        let pools: Vec<PoolInput> = objects
+            .node_pools
+            .iter()
+            .map(|pool| {
+                let types = provider.instance_types(&pool.object.spec.template.spec.node_class_ref, &objects);
+                engine_pool(&pool.object, &objects, types.map(|types| catalogues.index_of(types)))
+            })
+            .collect();
         warnings.extend(pools.iter().filter_map(unused_pool_warning));
 
         let (pods, pods_on_unknown_nodes) = split_pods_by_known_node(objects.pods, &objects.nodes);
@@ -58,8 +67,8 @@ impl PlanInput {
         let input = Input {
             at,
             pools,
-            catalogues: vec![Arc::new(catalogue.types)],
-            label_rules: catalogue.label_rules,
+            catalogues: catalogues.0,
+            label_rules: provider.label_rules().clone(),
             node_claims: objects
                 .node_claims
                 .iter()
@@ -87,8 +96,23 @@ fn without_origins<T>(list: Vec<WithOrigin<T>>) -> Vec<T> {
     list.into_iter().map(|entry| entry.object).collect()
 }
 
-/// Converts a NodePool, with the state of its node class. All pools use the one catalogue.
-fn engine_pool(pool: &NodePool, objects: &Objects) -> PoolInput {
+/// The lists of instance types of all pools. Pools with the same list share one entry.
+#[derive(Default)]
+struct Catalogues(Vec<Arc<Vec<InstanceType>>>);
+
+impl Catalogues {
+    /// Returns the index of a list. Adds the list if it is new.
+    fn index_of(&mut self, types: Arc<Vec<InstanceType>>) -> usize {
+        self.0.iter().position(|known| Arc::ptr_eq(known, &types)).unwrap_or_else(|| {
+            self.0.push(types);
+            self.0.len() - 1
+        })
+    }
+}
+
+/// Converts a NodePool, with the state of its node class. `catalogue` is the index of its instance
+/// types; `None` if they are unknown.
+fn engine_pool(pool: &NodePool, objects: &Objects, catalogue: Option<usize>) -> PoolInput {
     let node_class = &pool.spec.template.spec.node_class_ref;
     let kwok = objects.kwok_node_classes.iter().map(|node_class| {
         let conditions = node_class.object.status.as_ref().map_or(&[][..], |status| &status.conditions);
@@ -104,7 +128,7 @@ fn engine_pool(pool: &NodePool, objects: &Objects) -> PoolInput {
         .map_or(NodeClassState::Missing, |(_, metadata, conditions)| {
             kerf_state::node_class_state(metadata.deletion_timestamp.as_ref(), conditions)
         });
-    kerf_state::to_engine_pool(pool, &state, Some(0))
+    kerf_state::to_engine_pool(pool, &state, catalogue)
 }
 
 fn unused_pool_warning(pool: &PoolInput) -> Option<String> {
@@ -154,16 +178,18 @@ fn complete_namespaces(namespaces: Vec<WithOrigin<Namespace>>, pods: &[Pod]) -> 
 
 /// Returns the price of the instances of all claims, and the names of launched claims without a
 /// known offering. A claim that was never launched has no instance yet.
-fn price_of_node_claims(objects: &Objects, types: &[InstanceType]) -> (Price, Vec<String>) {
+fn price_of_node_claims(objects: &Objects, provider: &dyn Provider) -> (Price, Vec<String>) {
     let nodes: BTreeMap<&str, &Node> =
         objects.nodes.iter().map(|node| (node.object.spec.provider_id.as_str(), &node.object)).collect();
     let mut total = Price::ZERO;
     let mut unpriced = Vec::new();
-    for claim in objects.node_claims.iter().map(|claim| kerf_state::to_engine_claim(&claim.object, false)) {
+    for object in objects.node_claims.iter().map(|claim| &claim.object) {
+        let claim = kerf_state::to_engine_claim(object, false);
+        let types = provider.instance_types(&object.spec.node_class_ref, objects).unwrap_or_default();
         let is_launched = !claim.provider_id.is_empty();
         let node = nodes.get(claim.provider_id.as_str()).filter(|_| is_launched);
-        let on_node = node.and_then(|node| offering_price_by_labels(&node.metadata.labels, types));
-        match on_node.or_else(|| offering_price_by_labels(&claim.labels, types)) {
+        let on_node = node.and_then(|node| offering_price_by_labels(&node.metadata.labels, &types));
+        match on_node.or_else(|| offering_price_by_labels(&claim.labels, &types)) {
             Some(price) => total += price,
             None if !is_launched => {}
             None => {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Event, Node, Pod};
+use kerf_api::crds::CrdVariant;
 use kerf_api::kwoknodeclass::KWOKNodeClass;
 use kerf_api::nodeclaim::NodeClaim;
 use kerf_api::nodepool::NodePool;
@@ -14,7 +15,7 @@ use kerf_controllers::{Context, Metrics, ProcessSettings};
 use kerf_kwok::Kwok;
 use kerf_operator::{Recorder, SharedCluster};
 use kerf_runtime::Shutdown;
-use kerf_sandbox::{ApiServer, ApiServerConfig, Rng};
+use kerf_sandbox::{ApiServer, ApiServerConfig, Rng, install_crds};
 use kube::api::{Api, ListParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
@@ -117,7 +118,7 @@ async fn installed_server() -> &'static ApiServer {
         // The seed of this server is not the seed of any cluster, so that no cluster generates the
         // uids of the CRDs again.
         let server = ApiServer::new(ApiServerConfig::new(start_clock(), CLUSTERS));
-        super::super::sandbox::install_kwok_crds(&server).await.unwrap();
+        install_crds(&server.client_as("kerf"), CrdVariant::Kwok).await.unwrap();
         create::<KWOKNodeClass>(&server, json!({"metadata": {"name": "default"}, "spec": {}})).await;
         server
     };
@@ -156,7 +157,7 @@ async fn random_cluster(seed: u64) -> ApiServer {
 /// Returns the claims and the unplaced pods of a plan of the live cluster.
 async fn planned_claims(server: &ApiServer) -> (Vec<ClaimSummary>, Vec<String>) {
     let objects = input::load_with_client(server.client(), SelectorKinds::Skip).await.unwrap().objects;
-    let plan_input = PlanInput::new(objects, kerf_kwok::built_in_catalogue(), server.clock().now());
+    let plan_input = PlanInput::new(objects, provider::built_in_kwok().as_ref(), server.clock().now());
     let solution = kerf_engine::solve(&plan_input.input, &settings());
     let claims = solution.claims.iter().map(|claim| {
         let mut types: Vec<String> = claim.launch.instance_types.iter().map(ToString::to_string).collect();

@@ -7,13 +7,13 @@ use std::sync::Arc;
 use kerf_api::labels;
 use kerf_api::slim::{Node, Pod};
 use kerf_engine::{Input, Settings, solve};
-use kerf_kwok::Catalogue;
 use kerf_sandbox::Cluster;
 use kube::Client;
 
 use crate::args;
 use crate::commands::plan;
 use crate::input::{PlanInput, SelectorKinds, load_with_client};
+use crate::provider::Provider;
 
 /// Computes the lowest price for the current pods of a cluster.
 pub(super) struct BestPriceCalculator {
@@ -21,21 +21,21 @@ pub(super) struct BestPriceCalculator {
     clock: kerf_runtime::Clock,
     settings: Settings,
     selectors: SelectorKinds,
-    catalogue: Catalogue,
+    provider: Arc<dyn Provider>,
 }
 
 impl BestPriceCalculator {
-    pub(super) fn new(cluster: &Cluster, settings: &args::Settings, catalogue: Catalogue) -> Self {
+    pub(super) fn new(cluster: &Cluster, settings: &args::Settings, provider: Arc<dyn Provider>) -> Self {
         let (client, clock) = (cluster.api().client_as("appraiser"), cluster.api().clock());
         let selectors = SelectorKinds::needed_by(settings);
-        Self { client, clock, settings: plan::engine_settings(settings, false, 1), selectors, catalogue }
+        Self { client, clock, settings: plan::engine_settings(settings, false, 1), selectors, provider }
     }
 
     /// Returns the price of the best plan in millionths of a dollar per hour, or `None` if the plan
     /// leaves a pod unplaced.
     pub(super) async fn best_price(&self) -> Option<u64> {
         let loaded = load_with_client(self.client.clone(), self.selectors).await.ok()?;
-        let plan_input = PlanInput::new(loaded.objects, self.catalogue.clone(), self.clock.now());
+        let plan_input = PlanInput::new(loaded.objects, self.provider.as_ref(), self.clock.now());
         let solution = solve(&without_launched_nodes(plan_input.input), &self.settings);
         if !solution.unplaced.is_empty() {
             return None;

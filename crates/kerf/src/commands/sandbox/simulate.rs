@@ -2,11 +2,11 @@
 //! a scenario in real time on a cluster that serves its API.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use anyhow::Context as _;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
-use kerf_kwok::Catalogue;
 use kerf_runtime::{Clock, Shutdown};
 use kerf_sandbox::sim::{ProgressLine, Scenario, Simulation, SimulationReport};
 use kerf_sandbox::{Cluster, ClusterConfig, Timing};
@@ -14,11 +14,11 @@ use tokio::sync::oneshot;
 use tracing::error;
 
 use super::best_price::BestPriceCalculator;
-use super::{SandboxController, install_kwok_crds, start_stderr_log};
+use super::{SandboxController, install_provider_crds, start_stderr_log};
 use crate::args::{Format, SandboxRunOptions};
-use crate::commands::plan;
 use crate::exit::{CommandFailure, Exit, Problem};
 use crate::output::{self, StdoutState};
+use crate::provider::{self, Provider, ProviderOptions};
 
 /// Scenario of `kerf sandbox --demo`.
 const DEMO_SCENARIO: &str = include_str!("../../../../../scenarios/story.yaml");
@@ -27,7 +27,8 @@ const VIRTUAL_START_TIME: &str = "2026-01-01T00:00:00Z";
 
 /// Runs a scenario and prints its report.
 pub(in crate::commands) fn simulate(options: &SandboxRunOptions) -> Result<Exit, CommandFailure> {
-    let catalogue = plan::instance_types(options.instance_types.as_deref())?;
+    let provider =
+        provider::load(ProviderOptions { name: options.provider, instance_types: options.instance_types.as_deref() })?;
     let text = std::fs::read_to_string(&options.scenario).map_err(|cause| {
         CommandFailure::bad_input(Problem::new(format!("{}: cannot be read: {cause}", options.scenario.display())))
     })?;
@@ -52,7 +53,7 @@ pub(in crate::commands) fn simulate(options: &SandboxRunOptions) -> Result<Exit,
         let cluster = Cluster::start(ClusterConfig { clock, seed: options.seed, timing });
         let kerf =
             SandboxController { settings: options.settings.clone(), seed: options.seed, metrics_port: None, cores: 1 };
-        run_simulation(&cluster, Simulation { scenario, seed: options.seed }, kerf, catalogue, print_progress).await
+        run_simulation(&cluster, Simulation { scenario, seed: options.seed }, kerf, provider, print_progress).await
     })?;
     // A run that did not complete has no verdict and must not count as passed.
     let PlayOutcome::Completed(report) = outcome else {
@@ -73,11 +74,11 @@ pub(in crate::commands) fn simulate(options: &SandboxRunOptions) -> Result<Exit,
 pub(super) async fn run_demo(
     cluster: &Cluster,
     kerf: SandboxController,
-    catalogue: Catalogue,
+    provider: Arc<dyn Provider>,
 ) -> Result<Exit, CommandFailure> {
     let scenario = read_scenario(DEMO_SCENARIO, Path::new("the demo scenario"))?;
     let seed = kerf.seed;
-    let outcome = run_simulation(cluster, Simulation { scenario, seed }, kerf, catalogue, true).await?;
+    let outcome = run_simulation(cluster, Simulation { scenario, seed }, kerf, provider, true).await?;
     let PlayOutcome::Completed(report) = outcome else { return Ok(Exit::Done) };
     output::print_text(&format!("\n{}", output::render_report(&report)))?;
     Ok(if report.violations.is_empty() { Exit::Done } else { Exit::Failed })
@@ -94,10 +95,10 @@ async fn run_simulation(
     cluster: &Cluster,
     simulation: Simulation,
     kerf: SandboxController,
-    catalogue: Catalogue,
+    provider: Arc<dyn Provider>,
     print_progress: bool,
 ) -> Result<PlayOutcome, CommandFailure> {
-    install_kwok_crds(cluster.api()).await.map_err(CommandFailure::ExecutionFailed)?;
+    install_provider_crds(cluster.api(), provider.as_ref()).await.map_err(CommandFailure::ExecutionFailed)?;
     cluster
         .add_nodes(simulation.scenario.nodes)
         .context("cannot create the nodes")
@@ -112,8 +113,8 @@ async fn run_simulation(
             Err(failure) => drop(sender.send(Err(failure))),
         }
     };
-    let calculator = BestPriceCalculator::new(cluster, &kerf.settings, catalogue.clone());
-    let controllers = controllers_under_test(cluster, kerf, catalogue);
+    let calculator = BestPriceCalculator::new(cluster, &kerf.settings, provider.clone());
+    let controllers = controllers_under_test(cluster, kerf, provider);
     let simulation_run = simulation.run(cluster, controllers, async || calculator.best_price().await, on_progress);
     tokio::select! {
         biased;
@@ -123,9 +124,13 @@ async fn run_simulation(
 }
 
 /// Returns a future that runs Kerf's controllers until it is dropped.
-fn controllers_under_test(cluster: &Cluster, kerf: SandboxController, catalogue: Catalogue) -> BoxFuture<'static, ()> {
+fn controllers_under_test(
+    cluster: &Cluster,
+    kerf: SandboxController,
+    provider: Arc<dyn Provider>,
+) -> BoxFuture<'static, ()> {
     let (shutdown, stop) = Shutdown::new();
-    let controllers = kerf.run(cluster, catalogue, stop);
+    let controllers = kerf.run(cluster, provider, stop);
     async move {
         let _shutdown = shutdown;
         if let Err(cause) = controllers.await {

@@ -1,0 +1,54 @@
+//! The flag that selects the cloud provider.
+
+use clap::{Args, ValueEnum as _};
+
+use super::settings::Environment;
+use crate::exit::Problem;
+use crate::provider::ProviderName;
+
+/// Variable that selects the provider if the flag is absent.
+const PROVIDER_VARIABLE: &str = "KERF_PROVIDER";
+
+/// The flag `--provider`.
+#[derive(Debug, Args)]
+pub(crate) struct TypedProvider {
+    /// Cloud provider: aws (Amazon EC2) or kwok (simulated instances) [env: KERF_PROVIDER].
+    #[arg(long, value_name = "NAME", hide_possible_values = true, help_heading = "Provider")]
+    provider: Option<ProviderName>,
+}
+
+impl TypedProvider {
+    /// Returns the selected provider: the flag, else the variable, else the program's default.
+    pub(super) fn resolve(&self, environment: Environment<'_>, default: ProviderName) -> Result<ProviderName, Problem> {
+        if let Some(name) = self.provider {
+            return Ok(name);
+        }
+        let Some(text) = environment(PROVIDER_VARIABLE).filter(|text| !text.trim().is_empty()) else {
+            return Ok(default);
+        };
+        ProviderName::from_str(text.trim(), false).map_err(|_| {
+            Problem::new(format!("{PROVIDER_VARIABLE}: \"{text}\" is not a provider"))
+                .with_hint("set it to aws or kwok")
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_flag_wins_over_the_variable_and_the_variable_over_the_default() {
+        let resolve = |flag: Option<ProviderName>, variable: Option<&str>| {
+            let typed = TypedProvider { provider: flag };
+            let environment = |name: &str| variable.filter(|_| name == PROVIDER_VARIABLE).map(str::to_owned);
+            typed.resolve(&environment, ProviderName::Kwok)
+        };
+        assert_eq!(resolve(None, None), Ok(ProviderName::Kwok));
+        assert_eq!(resolve(None, Some("aws")), Ok(ProviderName::Aws));
+        assert_eq!(resolve(None, Some(" ")), Ok(ProviderName::Kwok));
+        assert_eq!(resolve(Some(ProviderName::Kwok), Some("aws")), Ok(ProviderName::Kwok));
+        let problem = resolve(None, Some("gcp")).unwrap_err();
+        assert_eq!(problem.to_string(), "KERF_PROVIDER: \"gcp\" is not a provider");
+    }
+}

@@ -1,0 +1,78 @@
+//! The simulated provider (`kerf-kwok`) for commands.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use kerf_api::crds::CrdVariant;
+use kerf_api::labels::LabelRules;
+use kerf_api::nodepool::NodeClassReference;
+use kerf_cloud::CloudProvider;
+use kerf_engine::catalogue::InstanceType;
+use kerf_kwok::{AvailabilityError, Catalogue, InstanceAvailability, Kwok};
+use kerf_sandbox::{Cloud, LaunchError, OfferingRef};
+
+use super::{CloudParts, Provider};
+use crate::exit::{CommandFailure, Problem};
+use crate::input::Objects;
+
+/// The simulated provider with the instance types of one file, or the built-in ones.
+pub(super) struct KwokProvider {
+    catalogue: Catalogue,
+    types: Arc<Vec<InstanceType>>,
+}
+
+impl KwokProvider {
+    /// Reads the instance types. The error lists every problem of the file.
+    pub(super) fn load(path: Option<&Path>) -> Result<Self, CommandFailure> {
+        let catalogue = read_catalogue(path)?;
+        let types = Arc::new(catalogue.types.clone());
+        Ok(Self { catalogue, types })
+    }
+}
+
+impl Provider for KwokProvider {
+    fn crd_variant(&self) -> CrdVariant {
+        CrdVariant::Kwok
+    }
+
+    fn label_rules(&self) -> &LabelRules {
+        &self.catalogue.label_rules
+    }
+
+    fn instance_types(&self, _class: &NodeClassReference, _objects: &Objects) -> Option<Arc<Vec<InstanceType>>> {
+        Some(self.types.clone())
+    }
+
+    fn cloud(&self, parts: CloudParts) -> Arc<dyn CloudProvider> {
+        let cloud = Kwok::new(parts.client, parts.clock, self.catalogue.clone());
+        match parts.sandbox {
+            Some(sandbox) => Arc::new(cloud.with_availability(Arc::new(CloudAvailability(sandbox)))),
+            None => Arc::new(cloud),
+        }
+    }
+}
+
+fn read_catalogue(path: Option<&Path>) -> Result<Catalogue, CommandFailure> {
+    let Some(path) = path else { return Ok(kerf_kwok::built_in_catalogue()) };
+    let text = std::fs::read_to_string(path).map_err(|cause| {
+        CommandFailure::bad_input(Problem::new(format!("{}: cannot be read: {cause}", path.display())))
+    })?;
+    kerf_kwok::parse_catalogue(&text).map_err(|problems| {
+        let problem = |problem| Problem::new(format!("{}: {problem}", path.display()));
+        CommandFailure::BadInput(problems.iter().map(problem).collect())
+    })
+}
+
+/// Availability of offerings according to the sandbox's simulated cloud.
+struct CloudAvailability(Cloud);
+
+impl InstanceAvailability for CloudAvailability {
+    fn check(&self, instance_type: &str, zone: &str, capacity_type: &str) -> Result<(), AvailabilityError> {
+        self.0.check_launch(OfferingRef { instance_type, zone, capacity_type }).map_err(|error| match error {
+            LaunchError::InsufficientCapacity => {
+                AvailabilityError::InsufficientCapacity(format!("{error} ({instance_type}, {zone}, {capacity_type})"))
+            }
+            LaunchError::Throttled => AvailabilityError::Throttled(error.to_string()),
+        })
+    }
+}
