@@ -33,7 +33,7 @@ pub use cluster::{Cluster, NodeRequests};
 pub use input::InputContext;
 pub use kerf_api::slim;
 pub use kinds::{NodeClass, Tracked};
-pub use nodes::{StateNode, is_tracked};
+pub use nodes::{StateNode, is_complete_node};
 pub use object_table::{ObjectChange, ObjectTable};
 pub use pool_claims::PoolClaims;
 pub use pools::{NodeClassState, disruption_pause, node_class_state, to_engine_pool};
