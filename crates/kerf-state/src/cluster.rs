@@ -1,12 +1,13 @@
 //! The index of every API object that some decision reads. It stores objects and keeps its
-//! cross-references (pods by node, nodes and claims by provider ID) up to date; it decides nothing.
+//! cross-references (pods by node, nodes and claims by provider ID) up to date. It decides nothing
+//! and calls no API. A claim is a NodeClaim; PersistentVolumeClaims are called volume claims.
 //!
 //! Three invariants:
 //! - An older watch event never undoes a write of Kerf's own, and the response to a write never
 //!   re-adds an object that has been deleted.
-//! - A pod counts on exactly one node: the one that its latest version names.
-//! - If two nodes or two claims have the same provider ID, both are kept. Callers that need
-//!   uniqueness check for it.
+//! - A pod counts on at most one node: the one that its latest version names.
+//! - If two nodes or two claims have the same provider ID, both are kept. [`Cluster::state_nodes`]
+//!   joins a node with the first claim by name. Callers that need uniqueness check for it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -34,9 +35,9 @@ use crate::solver_cache::SolverCache;
 /// Resources requested by the pods that are bound to one node.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct NodeRequests {
-    /// Sum over all pods, DaemonSet pods included.
-    pub pods: BTreeMap<Str, Quantity>,
-    /// Sum over the DaemonSet pods alone.
+    /// Sum over all pods, DaemonSet pods included, by resource.
+    pub total: BTreeMap<Str, Quantity>,
+    /// Sum over the DaemonSet pods alone, by resource.
     pub daemons: BTreeMap<Str, Quantity>,
 }
 
@@ -65,6 +66,8 @@ pub struct Cluster {
     pub(crate) replication_controllers: ObjectTable<ReplicationController>,
 
     pub(crate) intents: Intents,
+    /// True once cluster state has been synced. From then on only unlaunched claims make it
+    /// unsynced.
     pub(crate) has_been_synced: bool,
     /// The prepared solver, kept between decisions. `None` until the first decision and after a
     /// change that the solver cannot follow.
@@ -96,9 +99,11 @@ impl Cluster {
     }
 
     /// Records a new or changed object and returns the change. Returns `None` if the stored version
-    /// is newer, or if the object is unchanged and its kind has no version. An unchanged object of
-    /// a versioned kind (one that Kerf writes itself) is still returned as a change: the event
-    /// handlers may not have seen it yet, because the index has it from the response to the write.
+    /// is newer, or if the object is unchanged and of a kind that Kerf does not write.
+    ///
+    /// For a kind that Kerf writes ([`Tracked::version`]), an unchanged object is returned as a
+    /// change all the same: if the response to Kerf's own write has already updated the index, the
+    /// event handlers have not seen this version yet.
     pub fn apply<T: Tracked>(&mut self, object: T) -> Option<ObjectChange<T>> {
         let key = object.key();
         if let Some(known) = T::table(self).get(&key) {
@@ -118,8 +123,8 @@ impl Cluster {
     }
 
     /// Records the object that the API server returned for a write of Kerf's own. An object that is
-    /// not in the index is ignored: the watch has already reported its deletion and would not
-    /// report it again.
+    /// not in the index is ignored: the watch has already reported its deletion, so a re-added
+    /// object would stay in the index until the next list.
     pub fn apply_own_write<T: Tracked>(&mut self, object: T) -> Option<ObjectChange<T>> {
         T::table(self).get(&object.key())?;
         self.apply(object)
@@ -160,8 +165,8 @@ impl Cluster {
     }
 
     /// Inserts a claim that Kerf has just created, before a watch reports it. Cluster state is
-    /// unsynced until the claim is launched or deleted, because its capacity is already assigned to
-    /// pods.
+    /// unsynced until the claim is launched or deleted, so that no decision launches capacity for
+    /// the same pods again.
     pub fn insert_created(&mut self, claim: TrackedClaim) {
         let name = claim.engine_claim.name.clone();
         if self.apply(claim).is_some() {
@@ -174,9 +179,9 @@ impl Cluster {
         self.intents.mark_observed(claim);
     }
 
-    /// Removes a claim that Kerf created and that was deleted before any watch reported it. A claim
-    /// that has a provider ID, or that a watch has reported, stays. Returns true if the claim was
-    /// removed.
+    /// Removes a claim that Kerf created, after the caller has found that the API server no longer
+    /// has it. A claim that has a provider ID, or that a watch has reported, stays. Returns true if
+    /// the claim was removed.
     pub fn remove_unobserved(&mut self, claim: &str) -> bool {
         let Some(known) = self.claims.get(claim).cloned() else { return false };
         if !self.intents.is_unobserved(claim) || !known.engine_claim.provider_id.is_empty() {
@@ -186,30 +191,33 @@ impl Cluster {
         self.delete(known.as_ref()).is_some()
     }
 
-    /// Returns the pods that are bound to a node, in the order of their keys. An empty name has
-    /// none.
+    /// Returns the pods that are bound to a node, in the order of their keys. Returns none for
+    /// an empty name.
     pub fn pods_on(&self, node: &str) -> impl Iterator<Item = &Arc<Pod>> {
         self.pods_by_node.get(node).into_iter().flatten().filter_map(|key| self.pods.get(key))
     }
 
-    /// Returns the nodes with this provider ID, in the order of their names. An empty ID has none.
+    /// Returns the nodes with this provider ID, in the order of their names. Returns none for an
+    /// empty ID.
     pub fn nodes_of(&self, provider_id: &str) -> impl Iterator<Item = &Arc<Node>> {
         self.nodes_by_provider_id.get(provider_id).into_iter().flatten().filter_map(|name| self.nodes.get(name))
     }
 
-    /// Returns the claims with this provider ID, in the order of their names. An empty ID has none.
+    /// Returns the claims with this provider ID, in the order of their names. Returns none for an
+    /// empty ID.
     pub fn claims_of(&self, provider_id: &str) -> impl Iterator<Item = &Arc<TrackedClaim>> {
         self.claims_by_provider_id.get(provider_id).into_iter().flatten().filter_map(|name| self.claims.get(name))
     }
 
     /// Returns nodes and claims joined by provider ID: first the nodes, in the order of their
-    /// names, then the launched claims that have no node yet. Omits claims that are not launched
-    /// and nodes that do not count yet (see [`crate::is_tracked`]).
+    /// names, then the claims that have a provider ID and no node yet. Omits claims without a
+    /// provider ID and nodes that are not complete (see [`Cluster::state_node`]). Of several claims
+    /// with one provider ID, the first by name is used.
     pub fn state_nodes(&self) -> impl Iterator<Item = StateNode<'_>> {
         let joined = self.nodes.values().filter_map(|node| self.state_node(node));
         let claims_without_node = self.claims.values().filter(|claim| {
             let id = &claim.engine_claim.provider_id;
-            !id.is_empty() && !self.nodes_by_provider_id.contains_key(id) && self.is_first_claim(claim)
+            !id.is_empty() && !self.nodes_by_provider_id.contains_key(id) && self.is_first_with_its_provider_id(claim)
         });
         joined.chain(claims_without_node.map(|claim| StateNode {
             node: None,
@@ -218,18 +226,20 @@ impl Cluster {
         }))
     }
 
-    /// Joins a node with its claim. Returns `None` if the node does not count yet.
+    /// Joins a node with its claim; of several claims with its provider ID, with the first by name.
+    /// Returns `None` if the node has no claim and is not complete (see
+    /// [`crate::is_complete_node`]).
     pub fn state_node<'c>(&'c self, node: &'c Node) -> Option<StateNode<'c>> {
         let id = &node.spec.provider_id;
         let claim = self.claims_of(id).next();
-        (claim.is_some() || crate::nodes::is_tracked(node)).then(|| StateNode {
+        (claim.is_some() || crate::nodes::is_complete_node(node)).then(|| StateNode {
             node: Some(node),
             claim: claim.map(Arc::as_ref),
             is_marked: self.intents.is_marked(if id.is_empty() { &node.metadata.name } else { id }),
         })
     }
 
-    fn is_first_claim(&self, claim: &TrackedClaim) -> bool {
+    fn is_first_with_its_provider_id(&self, claim: &TrackedClaim) -> bool {
         self.claims_of(&claim.engine_claim.provider_id)
             .next()
             .is_some_and(|first| first.engine_claim.name == claim.engine_claim.name)
@@ -242,7 +252,7 @@ impl Cluster {
         for pod in self.pods_on(node).filter(|pod| !pod.is_terminal()) {
             let pod_requests = kerf_engine::pod_requests(pod);
             for (name, amount) in pod_requests.iter() {
-                *requests.pods.entry(name.clone()).or_default() += amount;
+                *requests.total.entry(name.clone()).or_default() += amount;
                 if pod.is_owned_by_daemonset() {
                     *requests.daemons.entry(name.clone()).or_default() += amount;
                 }
@@ -265,7 +275,8 @@ impl Cluster {
         usage
     }
 
-    /// Marks an instance for deletion. An unknown provider ID is ignored.
+    /// Marks an instance for deletion. `provider_id` is the name of the Node if the Node has no
+    /// provider ID. An unknown one is ignored.
     pub fn mark_for_deletion(&mut self, provider_id: &str) {
         if self.is_known_provider_id(provider_id) {
             self.intents.mark(Str::from(provider_id));
@@ -273,7 +284,7 @@ impl Cluster {
         }
     }
 
-    /// Removes a deletion mark.
+    /// Undoes [`mark_for_deletion`](Self::mark_for_deletion), when a command is rolled back.
     pub fn unmark_for_deletion(&mut self, provider_id: &str) {
         self.intents.unmark(provider_id);
         self.refresh_cached_claims(provider_id);
@@ -287,15 +298,16 @@ impl Cluster {
         }
     }
 
-    /// Records that a claim was launched for a pod. Until the pod is bound, further decisions offer
-    /// it that claim's node first.
+    /// Records that a claim was launched for a pod. Until the pod is bound, later decisions try the
+    /// claim's node first for this pod. Unlike [`nominate`](Self::nominate), this does not protect
+    /// the node from disruption.
     pub fn record_launched_for(&mut self, pod: Str, claim: Str) {
         self.intents.record_launched_for(pod, claim);
     }
 
-    /// Returns the provider IDs of launched instances by the pending pod that each was launched
-    /// for.
-    pub(crate) fn launched_provider_ids(&mut self) -> BTreeMap<Str, Str> {
+    /// Forgets pods that are bound, and pods whose claim no longer exists. Returns for each other
+    /// pod for which a claim was launched the provider ID of the claim's instance.
+    pub(crate) fn refresh_launched_provider_ids(&mut self) -> BTreeMap<Str, Str> {
         let (pods, claims) = (&self.pods, &self.claims);
         let is_pending = |pod: &Str| pods.get(pod).is_some_and(|pod| pod.spec.node_name.is_none());
         let claim_by_pod =
@@ -305,9 +317,8 @@ impl Cluster {
         launched.filter(|(_, provider_id)| !provider_id.is_empty()).collect()
     }
 
-    /// Returns a pending pod that no longer fits on the node that was launched for it, because the
-    /// pod of `change` has just been bound to that node. Returns `None` if `change` binds no pod or
-    /// all expected pods still fit.
+    /// If `change` binds a pod to a node that was launched for other pods, returns the first of the
+    /// other pods that is still pending and no longer fits. Otherwise returns `None`.
     pub fn displaced_by(&self, change: &ObjectChange<Pod>) -> Option<Str> {
         let bound = change.after.as_ref()?;
         let node_name = bound.spec.node_name.as_ref()?;
@@ -320,7 +331,7 @@ impl Cluster {
         let mut pending =
             launched_for.filter_map(|key| self.pods.get(key)).filter(|pod| pod.spec.node_name.is_none()).peekable();
         pending.peek()?;
-        let mut requested = self.requests_on(node_name).pods;
+        let mut requested = self.requests_on(node_name).total;
         pending.find_map(|pod| {
             let requests = kerf_engine::pod_requests(pod);
             requests.iter().for_each(|(resource, amount)| *requested.entry(resource.clone()).or_default() += amount);
@@ -343,33 +354,38 @@ impl Cluster {
             || self.nodes.get(provider_id).is_some_and(|node| node.spec.provider_id.is_empty())
     }
 
+    /// Updates `pods_by_node` and the solver cache.
     pub(crate) fn index_pod(&mut self, change: &ObjectChange<Pod>) {
         let node_of = |pod: &Option<Arc<Pod>>| pod.as_ref().and_then(|pod| pod.spec.node_name.clone());
         let (before, after) = (node_of(&change.before), node_of(&change.after));
         let Some(key) = change.latest().map(|pod| pod.key()) else { return };
-        relink(&mut self.pods_by_node, &key, before.as_ref(), after.as_ref());
+        move_key(&mut self.pods_by_node, &key, before.as_ref(), after.as_ref());
         self.cache_pod_change(change);
     }
 
+    /// Updates `nodes_by_provider_id`, the intents of an instance that no longer exists, and the
+    /// solver cache.
     pub(crate) fn index_node(&mut self, change: &ObjectChange<Node>) {
         let provider_id_of = |node: &Option<Arc<Node>>| node.as_ref().map(|node| node.spec.provider_id.clone());
         let (before, after) = (provider_id_of(&change.before), provider_id_of(&change.after));
         let Some(key) = change.latest().map(|node| node.key()) else { return };
-        relink(&mut self.nodes_by_provider_id, &key, before.as_ref(), after.as_ref());
+        move_key(&mut self.nodes_by_provider_id, &key, before.as_ref(), after.as_ref());
         let (instance_before, instance_after) = (instance_key(before.as_ref()), instance_key(after.as_ref()));
-        relink(&mut self.nodes_by_instance_id, &key, instance_before.as_ref(), instance_after.as_ref());
+        move_key(&mut self.nodes_by_instance_id, &key, instance_before.as_ref(), instance_after.as_ref());
         self.forget_if_unknown(before.as_ref());
         self.cache_node_change(change);
     }
 
+    /// Updates `claims_by_provider_id`, `unlaunched`, the intents of an instance that no longer
+    /// exists, and the solver cache.
     pub(crate) fn index_claim(&mut self, change: &ObjectChange<TrackedClaim>) {
         let provider_id_of =
             |claim: &Option<Arc<TrackedClaim>>| claim.as_ref().map(|claim| claim.engine_claim.provider_id.clone());
         let (before, after) = (provider_id_of(&change.before), provider_id_of(&change.after));
         let Some(key) = change.latest().map(|claim| claim.key()) else { return };
-        relink(&mut self.claims_by_provider_id, &key, before.as_ref(), after.as_ref());
+        move_key(&mut self.claims_by_provider_id, &key, before.as_ref(), after.as_ref());
         let (instance_before, instance_after) = (instance_key(before.as_ref()), instance_key(after.as_ref()));
-        relink(&mut self.claims_by_instance_id, &key, instance_before.as_ref(), instance_after.as_ref());
+        move_key(&mut self.claims_by_instance_id, &key, instance_before.as_ref(), instance_after.as_ref());
         // A claim with `Launched=True` does not block decisions, even if its provider ID was
         // removed.
         let is_unlaunched =
@@ -383,28 +399,30 @@ impl Cluster {
         self.cache_claim_change(change);
     }
 
-    fn forget_if_unknown(&mut self, before: Option<&Str>) {
-        if let Some(id) = before.filter(|id| !self.is_known_provider_id(id)) {
+    /// Removes mark and nomination of an instance if no node or claim has its provider ID any more.
+    fn forget_if_unknown(&mut self, old_provider_id: Option<&Str>) {
+        if let Some(id) = old_provider_id.filter(|id| !self.is_known_provider_id(id)) {
             self.intents.forget_provider_id(id);
         }
     }
 }
 
-/// Moves a key from the set of one name to the set of another. An empty name has no set.
-pub(crate) fn relink(links: &mut BTreeMap<Str, BTreeSet<Str>>, key: &Str, before: Option<&Str>, after: Option<&Str>) {
+/// Moves `key` from the set under `before` to the set under `after`, which are for example names of
+/// nodes or provider IDs. Nothing is stored under an empty one.
+pub(crate) fn move_key(sets: &mut BTreeMap<Str, BTreeSet<Str>>, key: &Str, before: Option<&Str>, after: Option<&Str>) {
     if before == after {
         return;
     }
     if let Some(before) = before
-        && let Some(keys) = links.get_mut(before)
+        && let Some(keys) = sets.get_mut(before)
     {
         keys.remove(key);
         if keys.is_empty() {
-            links.remove(before);
+            sets.remove(before);
         }
     }
     if let Some(after) = after.filter(|name| !name.is_empty()) {
-        links.entry(after.clone()).or_default().insert(key.clone());
+        sets.entry(after.clone()).or_default().insert(key.clone());
     }
 }
 

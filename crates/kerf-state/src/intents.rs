@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 use kerf_api::slim::Str;
 
-use crate::cluster::relink;
+use crate::cluster::move_key;
 
 /// Kerf's own knowledge about claims, instances and pools, in memory only.
 #[derive(Debug, Default)]
@@ -76,7 +76,7 @@ impl Intents {
 
     pub(crate) fn record_launched_for(&mut self, pod: Str, claim: Str) {
         let before = self.claim_by_pod.insert(pod.clone(), claim.clone());
-        relink(&mut self.pods_by_claim, &pod, before.as_ref(), Some(&claim));
+        move_key(&mut self.pods_by_claim, &pod, before.as_ref(), Some(&claim));
     }
 
     /// Removes all entries for which `is_pending(pod, claim)` is false. Returns the remaining
@@ -86,7 +86,7 @@ impl Intents {
         self.claim_by_pod.retain(|pod, claim| {
             let stays = is_pending(pod, claim);
             if !stays {
-                relink(pods_by_claim, pod, Some(claim), None);
+                move_key(pods_by_claim, pod, Some(claim), None);
             }
             stays
         });

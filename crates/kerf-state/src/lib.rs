@@ -37,7 +37,7 @@ pub use instance_ids::instance_id;
 pub use kerf_api::slim;
 pub use kinds::Tracked;
 pub use node_classes::NodeClass;
-pub use nodes::{StateNode, is_tracked};
+pub use nodes::{StateNode, is_complete_node};
 pub use object_table::{ObjectChange, ObjectTable};
 pub use pool_claims::PoolClaims;
 pub use pools::{NodeClassState, disruption_pause, node_class_state, to_engine_pool};

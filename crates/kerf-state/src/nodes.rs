@@ -136,9 +136,10 @@ impl<'c> StateNode<'c> {
     }
 }
 
-/// Returns true if a Node counts already (spec 04 §4.2). A node of a NodePool counts once it has a
-/// provider ID and is initialized or has an instance type label; every other node counts at once.
-pub fn is_tracked(node: &Node) -> bool {
+/// Returns true if a Node has everything that decisions need (spec 04 §4.2). A node of a NodePool
+/// is complete once it has a provider ID and is initialized or has an instance type label; every
+/// other node is complete at once. Decisions ignore a node that is not complete and has no claim.
+pub fn is_complete_node(node: &Node) -> bool {
     let has = |key: &str| node.metadata.labels.get(key).is_some_and(|value| !value.is_empty());
     let is_managed = has(labels::NODEPOOL);
     let has_type_or_is_initialized =

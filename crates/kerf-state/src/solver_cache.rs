@@ -63,7 +63,7 @@ impl Cluster {
             },
         };
         cache.solver.set_time(context.at);
-        let solution = cache.solver.solve_with_launched_nodes(&self.launched_provider_ids());
+        let solution = cache.solver.solve_with_launched_nodes(&self.refresh_launched_provider_ids());
         self.solver_cache = Some(cache);
         solution
     }

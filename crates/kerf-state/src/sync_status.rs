@@ -6,7 +6,7 @@ use std::fmt;
 use kerf_api::slim::Str;
 
 use crate::cluster::Cluster;
-use crate::nodes::is_tracked;
+use crate::nodes::is_complete_node;
 
 /// A kind that must be listed before the first decision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -111,7 +111,7 @@ impl Cluster {
             let incomplete: Vec<Str> = self
                 .nodes
                 .values()
-                .filter(|node| !is_tracked(node) && self.claims_of(&node.spec.provider_id).next().is_none())
+                .filter(|node| !is_complete_node(node) && self.claims_of(&node.spec.provider_id).next().is_none())
                 .map(|node| node.metadata.name.clone())
                 .collect();
             if !incomplete.is_empty() {

@@ -101,9 +101,9 @@ pub(crate) fn join_all(nodes: &[Arc<Node>], claims: &[NodeClaimInput], names: &m
     states
 }
 
-/// Returns true if a Node without a claim is part of the model. Nodes that Kerf manages must have a
+/// Returns true if a Node without a claim is part of the model. A node of a NodePool must have a
 /// provider ID and be initialized or have an instance type (spec 02 §14.2).
-fn is_tracked_without_claim(node: &Node) -> bool {
+fn is_complete_node(node: &Node) -> bool {
     let is_managed = node.metadata.labels.get(labels::NODEPOOL).is_some_and(|p| !p.is_empty());
     let initialized = node.metadata.labels.get(labels::INITIALIZED).is_some_and(|p| !p.is_empty());
     !is_managed
@@ -118,7 +118,7 @@ pub(crate) fn join_node_and_claim(
     names: &mut ResourceNames,
 ) -> Option<NodeState> {
     match (node, claim) {
-        (Some(node), None) if !is_tracked_without_claim(node) => None,
+        (Some(node), None) if !is_complete_node(node) => None,
         (None, Some(claim)) if claim.provider_id.is_empty() => None,
         (None, None) => None,
         (node, claim) => Some(build_node_state(node, claim, names)),

@@ -75,9 +75,9 @@ impl<'i> Survey<'i> {
                 bound.entry(node).or_default().push(pod);
             }
         }
-        let mut budgets = PdbIndex::new(&input.disruption_budgets);
+        let mut pdbs = PdbIndex::new(&input.disruption_budgets);
         for (node, claim) in join_nodes_and_claims(input) {
-            let facts = survey.node_facts(node, claim, &pools, &bound, &mut budgets);
+            let facts = survey.node_facts(node, claim, &pools, &bound, &mut pdbs);
             survey.nodes.push(facts);
         }
         survey.nodes.sort_by(|a, b| a.name.cmp(&b.name));
@@ -96,7 +96,7 @@ impl<'i> Survey<'i> {
         claim: Option<&'i NodeClaimInput>,
         pools: &FxHashMap<&str, usize>,
         bound: &FxHashMap<&str, Vec<&'i Pod>>,
-        budgets: &mut PdbIndex<'i>,
+        pdbs: &mut PdbIndex<'i>,
     ) -> NodeFacts<'i> {
         let at = self.input.at;
         let registered = node.filter(|n| claim.is_none() || n.metadata.labels.has_value(labels::REGISTERED, "true"));
@@ -139,7 +139,7 @@ impl<'i> Survey<'i> {
         facts.blocks = facts.node_blocks(label(labels::NODEPOOL), self.input);
         if claim.is_some() {
             for pod in bound_pods {
-                for block in budgets.blocks(pod, at) {
+                for block in pdbs.block_reasons(pod, at) {
                     if !facts.blocks.iter().any(|known| known.has_same_text(&block)) {
                         facts.blocks.push(block);
                     }
@@ -208,7 +208,7 @@ impl<'i> Survey<'i> {
                 self.warnings.push(InputWarning { object, code: "NoPrice", message: message.to_owned() });
             }
             for pod in &facts.reschedulable {
-                if let Some(DoNotDisrupt::Invalid { why }) = pods::protection(pod, input.at) {
+                if let Some(DoNotDisrupt::Invalid { why }) = pods::do_not_disrupt_of(pod, input.at) {
                     let message = format!("Invalid karpenter.sh/do-not-disrupt annotation: {why}, ignoring annotation");
                     let object = format!("Pod {}", pod.namespaced_name());
                     self.warnings.push(InputWarning { object, code: "InvalidDoNotDisruptAnnotation", message });

@@ -1,4 +1,9 @@
-//! Sets of requirements on several labels, and whether one set satisfies another.
+//! A set of requirements, one per label key, and the check whether the requirements that a node or
+//! pool offers can satisfy those of a pod (spec 02 §3.4).
+//!
+//! One side *offers*: the labels of a node, or the requirements of a pool, claim or instance type.
+//! The other side *requires*, for example a pod. A side *defines* a label if its set has an entry
+//! for it.
 
 use std::fmt;
 
@@ -12,33 +17,33 @@ use super::single::Requirement;
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Requirements(Vec<Requirement>);
 
-/// The labels that may be required although the other side does not define them.
+/// The labels that may be required although the offering side does not define them.
 #[derive(Debug, Clone, Copy)]
 pub enum UndefinedLabels<'a> {
     /// Well-known labels: instance types and offerings will set a value.
     AllowWellKnown(&'a LabelRules),
-    /// No label.
+    /// No label: the offering side must define every required label.
     Reject,
 }
 
-/// The reason why a set does not satisfy another.
+/// The reason why offered requirements cannot satisfy required ones.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Incompatible {
-    /// A required label is not defined.
+    /// The offering side does not define a required label.
     Undefined {
         /// The required label.
         key: Str,
-        /// A similar label that was probably intended. `None` if there is none.
-        typo_of: Option<Str>,
+        /// The label that was probably intended. `None` if no known label is similar.
+        intended: Option<Str>,
     },
-    /// Labels that both sides define without a common value, sorted by key.
+    /// Labels that both sides define and for which they have no common value, sorted by key.
     NoCommonValue(Vec<Conflict>),
 }
 
-/// A label for which two sides have no common value.
+/// A label for which the two sides have no common value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Conflict {
-    /// The requirement of the asking side.
+    /// The requirement of the requiring side.
     pub required: Requirement,
     /// The requirement of the offering side.
     pub offered: Requirement,
@@ -46,10 +51,11 @@ pub struct Conflict {
 
 impl fmt::Display for Incompatible {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Karpenter's texts.
         match self {
-            Self::Undefined { key, typo_of } => {
+            Self::Undefined { key, intended } => {
                 write!(f, "label \"{key}\" does not have known values")?;
-                typo_of.iter().try_for_each(|label| write!(f, " (typo of \"{label}\"?)"))
+                intended.iter().try_for_each(|label| write!(f, " (typo of \"{label}\"?)"))
             }
             Self::NoCommonValue(conflicts) => {
                 for (i, Conflict { required, offered }) in conflicts.iter().enumerate() {
@@ -65,12 +71,12 @@ impl fmt::Display for Incompatible {
 impl std::error::Error for Incompatible {}
 
 impl Requirements {
-    /// Returns the requirements that a node with these labels satisfies.
+    /// Returns one requirement `key In [value]` per label.
     pub fn from_labels(rules: &LabelRules, labels: &Labels) -> Self {
         labels.iter().map(|(key, value)| Requirement::from_label(rules, key, value)).collect()
     }
 
-    /// Adds a requirement. If the key has one already, both must be satisfied.
+    /// Adds a requirement. If the key has one already, the entry becomes the intersection of both.
     pub fn add(&mut self, requirement: Requirement) {
         match self.position(requirement.key()) {
             Ok(i) => self.0[i] = self.0[i].intersection(&requirement),
@@ -78,7 +84,7 @@ impl Requirements {
         }
     }
 
-    /// Adds all requirements of another set.
+    /// Adds all requirements of another set, as [`add`](Self::add) does.
     pub fn add_all(&mut self, others: &Self) {
         for requirement in others {
             self.add(requirement.clone());
@@ -128,7 +134,8 @@ impl Requirements {
     }
 
     /// Checks that `required` and `self` have a common value for every key that both define. Two
-    /// requirements that both allow the label to be absent need no common value.
+    /// requirements that both allow the label to be absent need no common value. Named as in
+    /// Karpenter; the error lists the conflicts.
     pub fn intersects(&self, required: &Self) -> Result<(), Incompatible> {
         let conflicts: Vec<_> = required.iter().filter_map(|required| self.conflict(required)).collect();
         if conflicts.is_empty() { Ok(()) } else { Err(Incompatible::NoCommonValue(conflicts)) }
@@ -141,14 +148,15 @@ impl Requirements {
     }
 
     /// Checks that `self`, which a node or pool offers, can satisfy `required`. A label that `self`
-    /// does not define may be required only if `undefined` allows it or if the label may be absent.
+    /// does not define may be required only if `undefined` allows it or if its requirement also
+    /// accepts nodes without the label. Named as in Karpenter.
     pub fn compatible(&self, required: &Self, undefined: UndefinedLabels<'_>) -> Result<(), Incompatible> {
         let unknown = required.iter().find(|required| {
             !undefined.allows(required.key()) && !self.contains_key(required.key()) && !required.may_be_absent()
         });
         if let Some(unknown) = unknown {
             let key = unknown.key().clone();
-            return Err(Incompatible::Undefined { typo_of: self.likely_intended_label(&key, undefined), key });
+            return Err(Incompatible::Undefined { intended: self.likely_intended_label(&key, undefined), key });
         }
         self.intersects(required)
     }
@@ -172,8 +180,9 @@ impl UndefinedLabels<'_> {
     }
 }
 
-/// Returns the most similar label: of those that contain the key or end with its name, the one with
-/// an equal name, otherwise the first in alphabetical order.
+/// Returns the label that is most similar to `key`. Labels that contain the key, or that end with
+/// the key's name, are similar. Labels with the key's name come first, then the alphabetical order
+/// decides.
 fn closest<'a>(key: &str, labels: impl Iterator<Item = &'a str>) -> Option<Str> {
     let name = name_of(key);
     labels

@@ -30,8 +30,9 @@ pub(crate) struct OpenClaim {
     /// Indices of the reservations that it holds a slot of.
     pub(crate) reserved: Vec<usize>,
     /// Hourly price of the cheapest row. Current only after the pass, or under
-    /// `ClaimOrder::CheapestGrowth`.
+    /// `ClaimOrder::SmallestPriceIncrease`.
     pub(crate) price: Price,
+    /// True if a `minValues` of the pool was lowered (policy `BestEffort`).
     pub(crate) min_values_relaxed: bool,
 }
 

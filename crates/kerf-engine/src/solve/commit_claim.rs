@@ -47,7 +47,7 @@ impl PlacementPass<'_> {
         // Only this order compares prices during the pass. For the others,
         // `PlacementPass::update_claim_prices` computes them once at the end.
         let price = match self.claim_order {
-            ClaimOrder::CheapestGrowth => self.cheapest(catalogue, requirements, &extended.rows),
+            ClaimOrder::SmallestPriceIncrease => self.cheapest(catalogue, requirements, &extended.rows),
             ClaimOrder::FewestPods | ClaimOrder::Oldest => Price::ZERO,
         };
         let held = std::mem::take(&mut self.state.claims[claim_ix].reserved);
@@ -71,9 +71,9 @@ impl PlacementPass<'_> {
         }
         self.state.claims_by_pod_count[old_pod_count].remove(claim_ix);
         self.state.claims_by_pod_count[old_pod_count + 1].insert(claim_ix);
-        self.state.used_pod_counts.insert(old_pod_count + 1);
+        self.state.occurring_pod_counts.insert(old_pod_count + 1);
         if old_pod_count > 0 && self.state.claims_by_pod_count[old_pod_count].is_empty() {
-            self.state.used_pod_counts.remove(old_pod_count);
+            self.state.occurring_pod_counts.remove(old_pod_count);
         }
         if old_requirements != requirements {
             self.update_claim_domains(claim_ix, requirements);

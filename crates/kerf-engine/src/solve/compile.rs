@@ -12,7 +12,7 @@ mod placement_targets;
 
 pub(crate) use classes::{ClassTable, add_pending_pod, add_running_pod, next_relaxation};
 pub(crate) use groups::{GroupTable, add_running_anti_affinity};
-pub(crate) use placement_targets::{collect_reservations, pre_filter};
+pub(crate) use placement_targets::{collect_reservations, rows_of_pool};
 
 use super::problem::SchedulingProblem;
 use super::state::SolverState;

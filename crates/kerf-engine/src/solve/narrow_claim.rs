@@ -42,18 +42,18 @@ impl PlacementPass<'_> {
         let pod_class = &self.problem.classes[class.0 as usize];
         // The name of a new node is not known yet.
         if pod_class.hostname.as_ref().is_some_and(|h| !h.has(super::UNNAMED_HOST)) {
-            return Err(ClaimRejection::Permanent);
+            return Err(ClaimRejection::UntilPassEnd);
         }
         let table = &self.state.table;
         if !pod_class.must_exist.iter().all(|key| table.is_well_known(*key) || table.get(requirements, *key).is_some())
         {
-            return Err(ClaimRejection::Permanent);
+            return Err(ClaimRejection::UntilPassEnd);
         }
         let catalogue = self.problem.templates[template].catalogue;
         let Some(with_pod) =
             self.state.table.intersect_sets(requirements, pod_class.requirements, UndefinedKeys::AllowWellKnown)
         else {
-            return Err(ClaimRejection::Permanent);
+            return Err(ClaimRejection::UntilPassEnd);
         };
         let no_restriction = [(RequirementSetIx::EMPTY, None)];
         let alternatives =
@@ -63,7 +63,7 @@ impl PlacementPass<'_> {
         } else {
             0
         };
-        let mut rejection = ClaimRejection::Permanent;
+        let mut rejection = ClaimRejection::UntilPassEnd;
         for (volume, volume_host) in alternatives.iter().cycle().skip(first as usize).take(alternatives.len()) {
             if volume_host.as_ref().is_some_and(|h| !h.has(super::UNNAMED_HOST)) {
                 continue;
@@ -131,7 +131,7 @@ impl PlacementPass<'_> {
                 // A pod waits for a reservation and does not avoid it in another domain (spec 02
                 // §10).
                 Err(ClaimRejection::WaitsForReservation) => return Err(ClaimRejection::WaitsForReservation),
-                Err(ClaimRejection::Permanent | ClaimRejection::Temporary) => {}
+                Err(ClaimRejection::UntilPassEnd | ClaimRejection::Temporary) => {}
             }
         }
         best.map(|(_, extended)| extended).ok_or(ClaimRejection::Temporary)

@@ -34,7 +34,7 @@ pub(crate) enum ClaimOrder {
     Oldest,
     /// Smallest price increase first. A new claim is opened instead if it is cheaper by more than
     /// 1%.
-    CheapestGrowth,
+    SmallestPriceIncrease,
 }
 
 /// Choices in which a pass of the search differs from Karpenter's first fit. All are off by
@@ -235,8 +235,8 @@ impl<'p> PlacementPass<'p> {
     fn class_options(&self, class: ClassIx) -> SmallVec<[ClassIx; 4]> {
         match self.claim_order {
             ClaimOrder::FewestPods => SmallVec::from_iter([class]),
-            ClaimOrder::Oldest | ClaimOrder::CheapestGrowth => {
-                self.problem.classes[class.0 as usize].alternatives.clone().map(ClassIx).collect()
+            ClaimOrder::Oldest | ClaimOrder::SmallestPriceIncrease => {
+                self.problem.classes[class.0 as usize].alternative_classes.clone().map(ClassIx).collect()
             }
         }
     }

@@ -70,7 +70,7 @@ impl PlacementPass<'_> {
         let pod_class = &self.problem.classes[class.0 as usize];
         let mut eligible = Bits::new();
         for profile in &self.problem.node_profiles {
-            let taints = &self.problem.cluster.nodes[profile.taints_from_node].taints;
+            let taints = &self.problem.cluster.nodes[profile.example_node].taints;
             let volumes_agree = pod_class.volume_alternatives.is_empty()
                 || pod_class.volume_alternatives.iter().any(|(required, _)| {
                     self.state.table.intersect_sets(profile.labels, *required, UndefinedKeys::Reject).is_some()

@@ -57,7 +57,7 @@ pub(crate) struct SchedulingProblem {
     /// profiles.
     pub(crate) profile_keys: Vec<KeyIx>,
     /// Number of classes whose label keys are in `profile_keys`.
-    pub(crate) profiled_classes: usize,
+    pub(crate) profiled_class_count: usize,
     /// Domain of each node, per topology key. `None` if the node lacks the label.
     pub(crate) node_domains: Vec<Vec<Option<u32>>>,
     pub(crate) reservations: Vec<(Str, i32)>,
@@ -87,8 +87,10 @@ pub(crate) struct PodEntry {
 /// Nodes that no class can tell apart by labels or taints.
 #[derive(Debug, Clone)]
 pub(crate) struct NodeProfile {
+    /// The labels whose keys some class requires.
     pub(crate) labels: RequirementSetIx,
-    pub(crate) taints_from_node: usize,
+    /// Index of one of the nodes. All nodes of the profile have its taints.
+    pub(crate) example_node: usize,
     pub(crate) nodes: Bits,
 }
 
@@ -123,7 +125,7 @@ impl SchedulingProblem {
         for pool_ix in &pools {
             let pool = &cluster.pools[*pool_ix];
             let requirements = pool_requirement_set(pool, &cluster.label_rules, &mut state.table);
-            let (requirements, rows) = compile::pre_filter(&cluster, pool, requirements, &mut state.table);
+            let rows = compile::rows_of_pool(&cluster, pool, requirements, &mut state.table);
             if !rows.is_empty() {
                 templates.extend(Template::new(&cluster, *pool_ix, requirements, rows, &mut state.table));
             }
@@ -146,7 +148,7 @@ impl SchedulingProblem {
             is_node_order_current: true,
             node_profiles: Vec::new(),
             profile_keys: Vec::new(),
-            profiled_classes: 0,
+            profiled_class_count: 0,
             node_domains: Vec::new(),
             reservations: Vec::new(),
             class_table: ClassTable::default(),

@@ -138,17 +138,17 @@ fn attempts(pass: &mut PlacementPass<'_>, first_fit: SolutionRank, placements: u
     let passes = (placements / pass.state.queue.len().max(1)).clamp(1, SEARCH_MAX_PASSES);
     let seed = settings.seed;
     let planned = [
-        (ClaimOrder::CheapestGrowth, PodOrder::Cpu),
+        (ClaimOrder::SmallestPriceIncrease, PodOrder::Cpu),
         (ClaimOrder::Oldest, PodOrder::DominantShare),
-        (ClaimOrder::CheapestGrowth, PodOrder::Memory),
+        (ClaimOrder::SmallestPriceIncrease, PodOrder::Memory),
         (ClaimOrder::Oldest, PodOrder::Ratio),
-        (ClaimOrder::CheapestGrowth, PodOrder::DominantShare),
-        (ClaimOrder::CheapestGrowth, PodOrder::Ratio),
+        (ClaimOrder::SmallestPriceIncrease, PodOrder::DominantShare),
+        (ClaimOrder::SmallestPriceIncrease, PodOrder::Ratio),
         (ClaimOrder::Oldest, PodOrder::Cpu),
         (ClaimOrder::Oldest, PodOrder::Memory),
     ];
     let shuffled = (1..).map(|i: u64| {
-        let claim_order = if i.is_multiple_of(4) { ClaimOrder::Oldest } else { ClaimOrder::CheapestGrowth };
+        let claim_order = if i.is_multiple_of(4) { ClaimOrder::Oldest } else { ClaimOrder::SmallestPriceIncrease };
         let cheapest_domain = i % 6 == 1;
         let search_variant = SearchVariant {
             prefer_newest_claim: i.is_multiple_of(2),

@@ -62,7 +62,7 @@ pub(crate) struct SolverState {
     /// Claims that hold a given number of pods; the index is the number of pods.
     pub(crate) claims_by_pod_count: Vec<Bits>,
     /// Numbers of pods for which `claims_by_pod_count` is not empty.
-    pub(crate) used_pod_counts: Bits,
+    pub(crate) occurring_pod_counts: Bits,
     pub(crate) rejecting_claims: Vec<Bits>,
     /// Claims that may still be launched in a domain, per topology key and domain.
     pub(crate) claims_by_domain: Vec<Vec<Bits>>,
@@ -137,7 +137,7 @@ impl SolverState {
             node_attached: FxHashMap::default(),
             claims: Vec::new(),
             claims_by_pod_count: Vec::new(),
-            used_pod_counts: Bits::new(),
+            occurring_pod_counts: Bits::new(),
             rejecting_claims: Vec::new(),
             claims_by_domain: Vec::new(),
             uncounted: Vec::new(),
@@ -227,7 +227,7 @@ impl SolverState {
         self.node_ports.clear();
         self.node_attached.clear();
         self.claims_by_pod_count.clear();
-        self.used_pod_counts = Bits::new();
+        self.occurring_pod_counts = Bits::new();
         self.uncounted.clear();
         self.relaxations = 0;
         self.relaxed_pods.clear();

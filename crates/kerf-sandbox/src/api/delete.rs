@@ -5,7 +5,7 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 
 use super::call::{Call, PROTOBUF, parse_stored};
-use super::encode::Encoded;
+use super::encode::EncodedObject;
 use super::json::parse_json;
 use super::respond::Reply;
 use super::status::{ApiResult, GroupResource, StatusError};
@@ -235,7 +235,7 @@ pub(crate) fn delete_object(
         }
         let attributes = call.resource.selector_attributes(&object);
         let Ok(updated) =
-            storage.put(call.resource.table, key, Some(stored.revision), &Encoded::new(&object), attributes)
+            storage.put(call.resource.table, key, Some(stored.revision), &EncodedObject::new(&object), attributes)
         else {
             continue;
         };

@@ -1,14 +1,17 @@
-//! Request bodies in protobuf. kubectl sends them from its typed commands (`create namespace`,
-//! `create deployment`, `auth can-i`, `drain --disable-eviction`) and does not retry with JSON.
+//! Decodes request bodies in protobuf. kubectl commands that use a typed client
+//! (`create namespace`, `create deployment`, `auth can-i`, `drain --disable-eviction`) send it and
+//! do not retry with JSON. Responses are never encoded as protobuf.
 //!
-//! The tables in `messages` cover the bodies of these commands. A body with any other field is
-//! rejected as by a server that only supports JSON. No body is decoded partially.
+//! The tables in `messages` cover the bodies of these commands. A body of another kind, or with
+//! another field whose value is not zero or empty, is rejected with 415, as by a server that
+//! supports JSON only. So nothing that a client sets is lost, except fields that only the server
+//! may set.
 
 mod messages;
 
 use serde_json::{Map, Value};
 
-/// The prefix of every protobuf body.
+/// The prefix of every protobuf body in Kubernetes.
 const MAGIC: &[u8] = b"k8s\0";
 /// The maximum nesting depth. The deepest known message, a container of a CronJob, has nine levels.
 const MAX_MESSAGE_DEPTH: usize = 16;
@@ -18,66 +21,74 @@ type MessageField = (u64, &'static str, ProtoFieldType);
 
 #[derive(Clone, Copy)]
 enum ProtoFieldType {
-    Text,
+    String,
+    /// A number. Zero is a value like any other.
     Number,
-    /// A number whose zero means that the field is not set.
+    /// A number that Go's encoder also writes if the field is not set, as zero. Zero is left out.
     NonZeroNumber,
-    Flag,
-    Texts,
+    Bool,
+    /// A list of strings; one field per item.
+    Strings,
     Message(&'static [MessageField]),
+    /// A list of messages; one field per item.
     Messages(&'static [MessageField]),
-    /// A map of strings.
-    Pairs,
-    /// A map of quantities.
-    Quantities,
+    /// A map of strings; one field per entry.
+    StringMap,
+    /// A map of quantities; one field per entry.
+    QuantityMap,
     IntOrString,
     /// A field that only the server sets. It is ignored.
     Skip,
 }
 
-/// Decodes a body. Returns `None` if no table covers it.
+/// Decodes a body as JSON. Returns `None` if it is malformed or if no table covers it.
 pub(crate) fn parse(body: &[u8]) -> Option<Value> {
-    const TYPE: &[MessageField] = &[(1, "apiVersion", ProtoFieldType::Text), (2, "kind", ProtoFieldType::Text)];
-    let envelope = fields(body.strip_prefix(MAGIC)?)?;
+    const TYPE_META: &[MessageField] =
+        &[(1, "apiVersion", ProtoFieldType::String), (2, "kind", ProtoFieldType::String)];
+    let envelope = split_fields(body.strip_prefix(MAGIC)?)?;
     let bytes =
         |number: u64| envelope.iter().find(|(field, _)| *field == number).and_then(|(_, content)| content.bytes());
-    let kind = message(bytes(1)?, TYPE, MAX_MESSAGE_DEPTH)?;
-    let name = kind.get("kind").and_then(Value::as_str)?;
-    let (_, fields_of_kind) = messages::KINDS.iter().find(|(other, _)| *other == name)?;
-    let mut object = message(bytes(2).unwrap_or_default(), fields_of_kind, MAX_MESSAGE_DEPTH)?;
-    object.extend(kind.clone());
+    let type_meta = decode_message(bytes(1)?, TYPE_META, MAX_MESSAGE_DEPTH)?;
+    let kind = type_meta.get("kind").and_then(Value::as_str)?;
+    let (_, fields_of_kind) = messages::KINDS.iter().find(|(other, _)| *other == kind)?;
+    let mut object = decode_message(bytes(2).unwrap_or_default(), fields_of_kind, MAX_MESSAGE_DEPTH)?;
+    object.extend(type_meta.clone());
     Some(object.into())
 }
 
-fn message(bytes: &[u8], known_fields: &[MessageField], depth: usize) -> Option<Map<String, Value>> {
-    if depth == 0 {
+/// Decodes one message by the table of its fields. Returns `None` if the message is malformed, is
+/// nested deeper than `max_depth`, or has a value in a field that is not in the table.
+fn decode_message(bytes: &[u8], known_fields: &[MessageField], max_depth: usize) -> Option<Map<String, Value>> {
+    if max_depth == 0 {
         return None;
     }
     let mut object = Map::new();
-    for (number, content) in fields(bytes)? {
-        let Some((_, name, kind)) = known_fields.iter().find(|(field, ..)| *field == number) else {
-            // A Go struct writes its zero values. Any other unknown value would be lost.
+    for (number, content) in split_fields(bytes)? {
+        let Some((_, name, field_type)) = known_fields.iter().find(|(field, ..)| *field == number) else {
+            // Go's encoder also writes fields that are not set, as zero or empty values. Ignoring
+            // any other value of an unknown field would lose it.
             if content.is_zero() {
                 continue;
             }
             return None;
         };
         let text = || content.text().map(Value::from);
-        let value = match kind {
+        let value = match field_type {
             ProtoFieldType::Skip => continue,
             ProtoFieldType::NonZeroNumber if content.is_zero() => continue,
-            ProtoFieldType::Text => text()?,
+            ProtoFieldType::String => text()?,
             ProtoFieldType::Number | ProtoFieldType::NonZeroNumber => (content.number()? as i64).into(),
-            ProtoFieldType::Flag => (content.number()? != 0).into(),
-            ProtoFieldType::Message(inner) => message(content.bytes()?, inner, depth - 1)?.into(),
-            ProtoFieldType::IntOrString => int_or_string(content.bytes()?)?,
-            ProtoFieldType::Texts => appended(&mut object, name, text()?),
+            ProtoFieldType::Bool => (content.number()? != 0).into(),
+            ProtoFieldType::Message(inner) => decode_message(content.bytes()?, inner, max_depth - 1)?.into(),
+            ProtoFieldType::IntOrString => decode_int_or_string(content.bytes()?)?,
+            ProtoFieldType::Strings => list_with_item(&mut object, name, text()?),
             ProtoFieldType::Messages(inner) => {
-                let item = message(content.bytes()?, inner, depth - 1)?;
-                appended(&mut object, name, item.into())
+                let item = decode_message(content.bytes()?, inner, max_depth - 1)?;
+                list_with_item(&mut object, name, item.into())
             }
-            ProtoFieldType::Pairs | ProtoFieldType::Quantities => {
-                let (key, value) = entry(content.bytes()?, matches!(kind, ProtoFieldType::Quantities))?;
+            ProtoFieldType::StringMap | ProtoFieldType::QuantityMap => {
+                let (key, value) =
+                    decode_map_entry(content.bytes()?, matches!(field_type, ProtoFieldType::QuantityMap))?;
                 let mut map = object.remove(*name).and_then(|map| map.as_object().cloned()).unwrap_or_default();
                 map.insert(key, value.into());
                 map.into()
@@ -85,22 +96,22 @@ fn message(bytes: &[u8], known_fields: &[MessageField], depth: usize) -> Option<
         };
         object.insert((*name).into(), value);
     }
-    // A Go struct writes an empty string for a field that is not set.
+    // Go's encoder writes a string that is not set as an empty one, so empty strings are left out.
     object.retain(|_, value| value.as_str() != Some(""));
     Some(object)
 }
 
 /// Removes the list `name` from `object` and returns it with one more item.
-fn appended(object: &mut Map<String, Value>, name: &str, item: Value) -> Value {
+fn list_with_item(object: &mut Map<String, Value>, name: &str, item: Value) -> Value {
     let mut list = object.remove(name).and_then(|list| list.as_array().cloned()).unwrap_or_default();
     list.push(item);
     list.into()
 }
 
 /// Decodes an IntOrString. Its first field states which of the two it is.
-fn int_or_string(bytes: &[u8]) -> Option<Value> {
+fn decode_int_or_string(bytes: &[u8]) -> Option<Value> {
     let (mut is_text, mut number, mut text) = (false, 0, "");
-    for (field, content) in fields(bytes)? {
+    for (field, content) in split_fields(bytes)? {
         match field {
             1 => is_text = content.number()? == 1,
             2 => number = content.number()? as i64,
@@ -112,13 +123,13 @@ fn int_or_string(bytes: &[u8]) -> Option<Value> {
 }
 
 /// Decodes an entry of a map. A quantity is a message with one string.
-fn entry(bytes: &[u8], quantity: bool) -> Option<(String, String)> {
+fn decode_map_entry(bytes: &[u8], values_are_quantities: bool) -> Option<(String, String)> {
     let (mut key, mut value) = (String::new(), String::new());
-    for (field, content) in fields(bytes)? {
+    for (field, content) in split_fields(bytes)? {
         match field {
             1 => key = content.text()?.into(),
-            2 if quantity => {
-                for (_, text) in fields(content.bytes()?)? {
+            2 if values_are_quantities => {
+                for (_, text) in split_fields(content.bytes()?)? {
                     value = text.text()?.into();
                 }
             }
@@ -129,12 +140,13 @@ fn entry(bytes: &[u8], quantity: bool) -> Option<(String, String)> {
     Some((key, value))
 }
 
-enum WireValue<'a> {
+/// The value of one field, before its type is known.
+enum EncodedValue<'a> {
     Number(u64),
     Bytes(&'a [u8]),
 }
 
-impl<'a> WireValue<'a> {
+impl<'a> EncodedValue<'a> {
     fn number(&self) -> Option<u64> {
         match self {
             Self::Number(number) => Some(*number),
@@ -142,7 +154,8 @@ impl<'a> WireValue<'a> {
         }
     }
 
-    /// Returns true for the value of a field that is not set.
+    /// Returns true for zero and for empty bytes, which Go's encoder writes for fields that are not
+    /// set.
     fn is_zero(&self) -> bool {
         match self {
             Self::Number(number) => *number == 0,
@@ -162,18 +175,18 @@ impl<'a> WireValue<'a> {
     }
 }
 
-/// Returns the fields of a message with their numbers, or `None` if the message is malformed.
-fn fields(mut bytes: &[u8]) -> Option<Vec<(u64, WireValue<'_>)>> {
+/// Splits a message into its fields: number and value. Returns `None` if the message is malformed.
+fn split_fields(mut bytes: &[u8]) -> Option<Vec<(u64, EncodedValue<'_>)>> {
     let mut fields = Vec::new();
     while !bytes.is_empty() {
-        let tag = varint(&mut bytes)?;
+        let tag = take_varint(&mut bytes)?;
         let content = match tag & 7 {
-            0 => WireValue::Number(varint(&mut bytes)?),
+            0 => EncodedValue::Number(take_varint(&mut bytes)?),
             2 => {
-                let length = usize::try_from(varint(&mut bytes)?).ok()?;
+                let length = usize::try_from(take_varint(&mut bytes)?).ok()?;
                 let (content, rest) = bytes.split_at_checked(length)?;
                 bytes = rest;
-                WireValue::Bytes(content)
+                EncodedValue::Bytes(content)
             }
             _ => return None,
         };
@@ -182,7 +195,9 @@ fn fields(mut bytes: &[u8]) -> Option<Vec<(u64, WireValue<'_>)>> {
     Some(fields)
 }
 
-fn varint(bytes: &mut &[u8]) -> Option<u64> {
+/// Removes a varint (7 bits per byte, the lowest first) from the beginning of `bytes` and returns
+/// it.
+fn take_varint(bytes: &mut &[u8]) -> Option<u64> {
     let mut number = 0u64;
     for shift in (0..64).step_by(7) {
         let (first, rest) = bytes.split_first()?;
@@ -241,7 +256,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_are_decoded_or_rejected(bytes in proptest::collection::vec(any::<u8>(), 0..120)) {
+        fn no_bytes_cause_a_panic(bytes in proptest::collection::vec(any::<u8>(), 0..120)) {
             let _ = parse(&[MAGIC, &bytes].concat());
             let options = [field(1, &field(2, b"DeleteOptions")), field(2, &bytes)].concat();
             let _ = parse(&[MAGIC, &options].concat());

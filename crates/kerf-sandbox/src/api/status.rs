@@ -18,7 +18,7 @@ pub(crate) struct StatusError(Box<StatusObject>);
 /// The wire form (`meta/v1 Status`).
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-#[allow(clippy::struct_field_names, reason = "the wire calls it so")]
+#[allow(clippy::struct_field_names, reason = "this is the field name in the API")]
 struct StatusObject {
     kind: &'static str,
     api_version: &'static str,

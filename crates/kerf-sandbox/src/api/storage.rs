@@ -19,7 +19,7 @@ use rustc_hash::FxHasher;
 use smol_str::SmolStr;
 use tokio::sync::Notify;
 
-use super::encode::{Encoded, Versioned};
+use super::encode::{EncodedObject, VersionedObject};
 use super::selector::Selection;
 
 /// The key of an object in its table: `namespace/name`, or `name` alone. It is one string, so that
@@ -75,7 +75,7 @@ pub(crate) struct SelectorAttributes {
 /// One version of one object. It never changes, and the table, the history and readers share it.
 #[derive(Debug)]
 pub(crate) struct StoredObject {
-    text: Versioned,
+    text: VersionedObject,
     pub(crate) revision: u64,
     pub(crate) attributes: Arc<SelectorAttributes>,
 }
@@ -265,7 +265,7 @@ impl ObjectStore {
         table: TableIx,
         key: &ObjectKey,
         expected: Option<u64>,
-        object: &Encoded,
+        object: &EncodedObject,
         attributes: SelectorAttributes,
     ) -> Result<Arc<StoredObject>, RevisionConflict> {
         let attributes = Arc::new(attributes);
@@ -275,10 +275,10 @@ impl ObjectStore {
         .map(|event| event.now.clone().expect("a put leaves an object"))
     }
 
-    /// Changes some bytes of the object at `key` if its revision is `expected`, and returns the new
-    /// revision. It is for writers that would spend most of their time on decoding and encoding.
-    /// `change` must not alter labels or selectable fields.
-    pub(crate) fn update_bytes_in_place(
+    /// Writes a copy of the object at `key` with some bytes changed, if its revision is `expected`,
+    /// and returns the new revision. It is for writers that would spend most of their time on
+    /// decoding and encoding. `change` must not alter labels or selectable fields.
+    pub(crate) fn update_bytes(
         &self,
         table: TableIx,
         key: &ObjectKey,

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use super::control_plane::{ControlPlane, RunAgain};
 use super::kind::ControlPlaneKind;
-use super::objects::{Attachment, Pod};
+use super::objects::{Pod, VolumeAttachment};
 use super::pods::ignore_not_found_or_conflict;
 use crate::api::status::ApiResult;
 use crate::api::storage::ObjectKey;
@@ -105,7 +105,7 @@ pub(crate) fn sync(plane: &mut ControlPlane, node: &ObjectKey) -> ApiResult<RunA
 
 /// Marks an attachment as attached after the attach delay, as a CSI driver does.
 pub(crate) fn attach(plane: &mut ControlPlane, key: &ObjectKey) -> ApiResult<RunAgain> {
-    let is_pending = |attachment: &Attachment| !attachment.status.attached && !attachment.metadata.is_deleting();
+    let is_pending = |attachment: &VolumeAttachment| !attachment.status.attached && !attachment.metadata.is_deleting();
     if !plane.cache.attachments.get(key).is_some_and(|attachment| is_pending(&attachment)) {
         plane.attach_done_at.remove(key);
         return Ok(RunAgain::WhenChanged);

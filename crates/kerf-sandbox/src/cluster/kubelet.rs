@@ -15,7 +15,7 @@ use kerf_runtime::Rng;
 use smol_str::SmolStr;
 use tokio::time::Instant;
 
-use self::heartbeat::HeartbeatTemplate;
+use self::heartbeat::RepeatableWrite;
 use super::objects::Node;
 use crate::api::storage::ObjectKey;
 
@@ -49,14 +49,14 @@ struct SimulatedInstance {
     /// Time of the last write of the node's status.
     last_reported_at: Instant,
     lease_key: ObjectKey,
-    last_lease_write: Option<HeartbeatTemplate>,
+    last_lease_write: Option<RepeatableWrite>,
     last_report: Option<LastStatusReport>,
 }
 
 /// The last write of a node's status, kept while it can be repeated.
 #[derive(Debug)]
 struct LastStatusReport {
-    template: HeartbeatTemplate,
+    write: RepeatableWrite,
     /// Inputs of that write that may change although no other client writes the Node.
     images: Vec<SmolStr>,
     volumes: Vec<String>,

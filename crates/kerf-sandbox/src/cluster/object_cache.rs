@@ -12,8 +12,8 @@ use smol_str::SmolStr;
 
 use super::kind::ControlPlaneKind;
 use super::objects::{
-    Attachment, ControllerRevision, CronJob, Job, Meta, Namespace, Node, PersistentVolume, Pod, PodDisruptionBudget,
-    VolumeClaim, Workload,
+    ControllerRevision, CronJob, Job, Meta, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod,
+    PodDisruptionBudget, VolumeAttachment, Workload,
 };
 use crate::api::storage::ObjectKey;
 
@@ -31,9 +31,9 @@ macro_rules! impl_has_metadata {
     };
 }
 impl_has_metadata!(
-    Attachment,
+    VolumeAttachment,
     PodDisruptionBudget,
-    VolumeClaim,
+    PersistentVolumeClaim,
     CronJob,
     Job,
     Namespace,
@@ -146,10 +146,10 @@ pub(crate) struct ObjectCache {
     pub(crate) cron_jobs: KindStore<CronJob>,
     pub(crate) pod_disruption_budgets: KindStore<PodDisruptionBudget>,
     pub(crate) namespaces: KindStore<Namespace>,
-    pub(crate) volume_claims: KindStore<VolumeClaim>,
+    pub(crate) volume_claims: KindStore<PersistentVolumeClaim>,
     pub(crate) volumes: KindStore<PersistentVolume>,
-    pub(crate) attachments: KindStore<Attachment>,
-    attachments_by_node: Index<Attachment>,
+    pub(crate) attachments: KindStore<VolumeAttachment>,
+    attachments_by_node: Index<VolumeAttachment>,
     pods_by_node: Index<Pod>,
 }
 
@@ -208,11 +208,15 @@ impl ObjectCache {
     }
 
     /// Returns the VolumeAttachments of a node.
-    pub(crate) fn attachments_on(&self, node: &str) -> Vec<Arc<Attachment>> {
+    pub(crate) fn attachments_on(&self, node: &str) -> Vec<Arc<VolumeAttachment>> {
         indexed_objects(&self.attachments_by_node, node)
     }
 
-    pub(crate) fn put_attachment(&mut self, key: &ObjectKey, now: Option<Attachment>) -> CacheChange<Attachment> {
+    pub(crate) fn put_attachment(
+        &mut self,
+        key: &ObjectKey,
+        now: Option<VolumeAttachment>,
+    ) -> CacheChange<VolumeAttachment> {
         let changed = put_object(&mut self.attachments, key, now);
         if let Some(before) = &changed.before {
             remove_from_index(&mut self.attachments_by_node, &before.spec.node_name, key);

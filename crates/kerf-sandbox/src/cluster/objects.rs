@@ -5,7 +5,8 @@
 //! accepted. A missing field has the API's default.
 
 mod batch;
-mod cluster;
+mod small_kinds;
+mod volumes;
 
 use std::fmt;
 
@@ -18,9 +19,8 @@ use crate::api::selector::LabelSelector;
 use crate::api::storage::ObjectKey;
 
 pub(crate) use batch::{CronJob, Job};
-pub(crate) use cluster::{
-    Attachment, ControllerRevision, Namespace, PersistentVolume, PodDisruptionBudget, VolumeClaim,
-};
+pub(crate) use small_kinds::{ControllerRevision, Namespace, PodDisruptionBudget};
+pub(crate) use volumes::{PersistentVolume, PersistentVolumeClaim, VolumeAttachment};
 
 /// Labels or annotations, ordered by key.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -223,7 +223,7 @@ pub(crate) struct ReadinessGate {
 
 #[derive(Clone, Debug, Default, serde::Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-#[allow(clippy::struct_field_names, reason = "the wire calls it so")]
+#[allow(clippy::struct_field_names, reason = "this is the field name in the API")]
 pub(crate) struct Toleration {
     pub(crate) key: SmolStr,
     pub(crate) operator: SmolStr,
@@ -286,7 +286,8 @@ impl Pod {
             .and_then(|ready| ready.last_transition_time)
     }
 
-    /// Returns the names of the claims that the pod uses, ephemeral ones included.
+    /// Returns the names of the PersistentVolumeClaims that the pod uses, including those of
+    /// ephemeral volumes.
     pub(crate) fn volume_claim_names(&self) -> impl Iterator<Item = SmolStr> + '_ {
         self.spec.volumes.iter().filter_map(|volume| {
             let claim_name = volume.persistent_volume_claim.as_ref().map(|source| source.claim_name.clone());

@@ -7,7 +7,7 @@ use super::WorkItem;
 use super::control_plane::ControlPlane;
 use super::kubelet::is_simulated;
 use super::object_cache::{CacheChange, HasMetadata, KindStore};
-use super::objects::{Attachment, Meta, Node, Pod, Workload};
+use super::objects::{Meta, Node, Pod, VolumeAttachment, Workload};
 use crate::api::storage::ObjectKey;
 
 impl ControlPlane {
@@ -179,7 +179,7 @@ impl ControlPlane {
         }
     }
 
-    pub(super) fn attachment_changed(&mut self, key: &ObjectKey, changed: &CacheChange<Attachment>) {
+    pub(super) fn attachment_changed(&mut self, key: &ObjectKey, changed: &CacheChange<VolumeAttachment>) {
         self.queue.add(WorkItem::Attach(key.clone()));
         let nodes: Vec<ObjectKey> =
             changed.both().map(|attachment| ObjectKey::new(None, &attachment.spec.node_name)).collect();

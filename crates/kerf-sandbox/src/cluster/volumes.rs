@@ -1,5 +1,6 @@
 //! Persistent volumes: the part of kube-controller-manager that binds claims to volumes, and a
-//! provisioner for every storage class that names one.
+//! provisioner for every storage class that names one. In this module, *claim* means
+//! PersistentVolumeClaim and *volume* means PersistentVolume.
 //!
 //! A claim with immediate binding gets the smallest volume that satisfies it, or a new one. A claim
 //! with `WaitForFirstConsumer` waits until the scheduler has chosen. The scheduler chooses an
@@ -13,9 +14,9 @@
 //! where it was.
 
 mod claims;
-mod ephemeral;
 mod events;
 mod matching;
+mod pod_claims;
 mod protection;
 mod provision;
 #[cfg(test)]
@@ -59,8 +60,8 @@ pub struct VolumeController {
     claim_use_counts: BTreeMap<SmolStr, usize>,
     /// Pods that need claims for their ephemeral volumes.
     pods_with_ephemeral_volumes: BTreeMap<SmolStr, Pod>,
-    /// Objects to reconcile.
-    dirty: BTreeSet<Dirty>,
+    /// Objects to reconcile, in this order.
+    queue: BTreeSet<QueuedObject>,
     /// Time at which the volume of each claim will be provisioned.
     provisioning_done_at: BTreeMap<SmolStr, Instant>,
 }
@@ -68,7 +69,7 @@ pub struct VolumeController {
 /// An object to reconcile. Pods come first, because they may need new claims; volumes come last,
 /// because their state depends on claims.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Dirty {
+enum QueuedObject {
     Pod(SmolStr),
     Claim(SmolStr),
     Volume(SmolStr),
@@ -115,7 +116,7 @@ impl VolumeController {
             claims_by_pod: BTreeMap::new(),
             claim_use_counts: BTreeMap::new(),
             pods_with_ephemeral_volumes: BTreeMap::new(),
-            dirty: BTreeSet::new(),
+            queue: BTreeSet::new(),
             provisioning_done_at: BTreeMap::new(),
         }
     }
@@ -125,11 +126,11 @@ impl VolumeController {
     pub async fn run(mut self) {
         loop {
             self.apply_changes();
-            while let Some(next) = self.dirty.pop_first() {
+            while let Some(next) = self.queue.pop_first() {
                 match next {
-                    Dirty::Pod(key) => self.create_ephemeral_claims(&key),
-                    Dirty::Claim(key) => self.sync_claim(&key),
-                    Dirty::Volume(name) => self.sync_volume(&name),
+                    QueuedObject::Pod(key) => self.create_ephemeral_claims(&key),
+                    QueuedObject::Claim(key) => self.sync_claim(&key),
+                    QueuedObject::Volume(name) => self.sync_volume(&name),
                 }
                 // Apply what was just written before the next step.
                 self.apply_changes();
@@ -171,18 +172,18 @@ impl VolumeController {
             put_or_remove(&mut self.classes, &change, decode_change(&change));
             // Unbound claims may wait for this class.
             let waiting = self.claims.iter().filter(|(_, claim)| !is_bound(claim)).map(|(key, _)| key.clone());
-            self.dirty.extend(waiting.map(Dirty::Claim));
+            self.queue.extend(waiting.map(QueuedObject::Claim));
         }
         for change in self.feeds.volumes.take_changes() {
             put_or_remove(&mut self.volumes, &change, decode_change(&change));
-            self.dirty.insert(Dirty::Volume(object_key(&change)));
+            self.queue.insert(QueuedObject::Volume(object_key(&change)));
         }
         for change in self.feeds.claims.take_changes() {
             let before = self.claims.get(change.key.as_str());
             let volume = before.and_then(|claim| claim.spec.as_ref()?.volume_name.clone());
-            self.dirty.extend(volume.filter(|name| !name.is_empty()).map(|name| Dirty::Volume(name.into())));
+            self.queue.extend(volume.filter(|name| !name.is_empty()).map(|name| QueuedObject::Volume(name.into())));
             put_or_remove(&mut self.claims, &change, decode_change(&change));
-            self.dirty.insert(Dirty::Claim(object_key(&change)));
+            self.queue.insert(QueuedObject::Claim(object_key(&change)));
         }
         for change in self.feeds.pods.take_changes() {
             self.apply_pod_change(&change);

@@ -138,10 +138,10 @@ fn a_pod_counts_once_until_it_succeeds_or_fails() {
     }
     cluster.apply(pod("d", Some("n"), "Running", "DaemonSet"));
     let requests = cluster.requests_on("n");
-    assert_eq!((cpu(&requests.pods), cpu(&requests.daemons)), ("2".into(), "1".into()));
+    assert_eq!((cpu(&requests.total), cpu(&requests.daemons)), ("2".into(), "1".into()));
     for phase in ["Succeeded", "Failed"] {
         cluster.apply(pod("p", Some("n"), phase, "ReplicaSet"));
-        assert_eq!(cpu(&cluster.requests_on("n").pods), "1");
+        assert_eq!(cpu(&cluster.requests_on("n").total), "1");
     }
     for name in ["p", "d"] {
         for _ in 0..3 {
@@ -157,8 +157,8 @@ fn a_pod_recreated_on_another_node_counts_only_there() {
     let mut cluster = Cluster::new();
     cluster.apply(pod("p", Some("n1"), "Running", "StatefulSet"));
     cluster.apply(pod("p", Some("n2"), "Running", "StatefulSet"));
-    assert_eq!(cpu(&cluster.requests_on("n1").pods), "0");
-    assert_eq!(cpu(&cluster.requests_on("n2").pods), "1");
+    assert_eq!(cpu(&cluster.requests_on("n1").total), "0");
+    assert_eq!(cpu(&cluster.requests_on("n2").total), "1");
 }
 
 // spec 04 #9, #11
@@ -168,7 +168,7 @@ fn pods_that_are_applied_before_their_node_count_on_it() {
     cluster.apply(pod("p", Some("n"), "Running", "ReplicaSet"));
     assert_eq!(cluster.state_nodes().count(), 0);
     cluster.apply(node("n", "i-1", json!({})));
-    assert_eq!(cpu(&cluster.requests_on("n").pods), "1");
+    assert_eq!(cpu(&cluster.requests_on("n").total), "1");
     assert_eq!(cluster.pods_on("").count(), 0, "an empty node name is not a node");
 }
 

@@ -8,7 +8,7 @@ use kerf_api::conditions::ConditionStatus;
 use kerf_api::slim::Pod;
 use kerf_runtime::ReconcileAction;
 
-use super::pods::{is_waiting, needs_force_delete, tier, until_force_delete};
+use super::pods::{blocks_drain, must_be_deleted_now, tier, time_until_deletion};
 use super::{DRAINED, NODE_POLL_INTERVAL, NodeTermination, TerminatingNode, TerminationStep};
 use crate::events;
 
@@ -25,7 +25,7 @@ impl NodeTermination {
         }
         let waiting: Vec<Arc<Pod>> = {
             let cluster = self.ctx.cluster.lock();
-            cluster.pods_on(&terminating.node.metadata.name).filter(|pod| is_waiting(pod, now)).cloned().collect()
+            cluster.pods_on(&terminating.node.metadata.name).filter(|pod| blocks_drain(pod, now)).cloned().collect()
         };
         if !waiting.is_empty() {
             for pod in pods_to_evict(&waiting, terminating) {
@@ -34,8 +34,8 @@ impl NodeTermination {
             let why = format!("{} pods are waiting to be evicted", waiting.len());
             self.ctx.publish(events::failed_draining(&terminating.node, &why));
             // Pods of later tiers are not in the eviction queue yet, so only this requeue can wake
-            // the drain for their forced deletion.
-            let forced = waiting.iter().filter_map(|pod| until_force_delete(pod, terminating.deadline, now)).min();
+            // the drain when they must be deleted.
+            let forced = waiting.iter().filter_map(|pod| time_until_deletion(pod, terminating.deadline, now)).min();
             return TerminationStep::Requeue(ReconcileAction::RequeueAfter(
                 forced.map_or(NODE_POLL_INTERVAL, |until| until.min(NODE_POLL_INTERVAL)),
             ));
@@ -55,8 +55,10 @@ impl NodeTermination {
 /// Returns the pods to evict now: all that must be deleted because of the deadline, and of the rest
 /// the pods of the first tier that has any.
 fn pods_to_evict<'p>(waiting: &'p [Arc<Pod>], terminating: &TerminatingNode) -> Vec<&'p Pod> {
-    let (forced, others): (Vec<&Pod>, Vec<&Pod>) =
-        waiting.iter().map(Arc::as_ref).partition(|pod| needs_force_delete(pod, terminating.deadline, terminating.now));
+    let (forced, others): (Vec<&Pod>, Vec<&Pod>) = waiting
+        .iter()
+        .map(Arc::as_ref)
+        .partition(|pod| must_be_deleted_now(pod, terminating.deadline, terminating.now));
     let first = others.iter().map(|pod| tier(pod)).min();
     forced.into_iter().chain(others.into_iter().filter(|pod| Some(tier(pod)) == first)).collect()
 }

@@ -15,7 +15,7 @@ use kerf_state::Tracked as _;
 use tracing::debug;
 
 use super::eviction_order::{self, EvictionOrder, PodSize};
-use super::pods::{is_evictable, needs_force_delete, protection, until_force_delete};
+use super::pods::{do_not_disrupt_of, is_evictable, must_be_deleted_now, time_until_deletion};
 use crate::actions::pod::{self, EvictionOutcome};
 use crate::context::Context;
 use crate::error::Error;
@@ -86,8 +86,8 @@ impl EvictionQueue {
         eviction: PendingEviction,
         now: Timestamp,
     ) -> Result<ReconcileAction, Error> {
-        if needs_force_delete(pod, eviction.deadline, now) {
-            self.force_delete(pod, eviction.deadline.unwrap_or(now), now).await
+        if must_be_deleted_now(pod, eviction.deadline, now) {
+            self.delete_before_deadline(pod, eviction.deadline.unwrap_or(now), now).await
         } else if pod.is_terminal() || pod.is_terminating() {
             Ok(ReconcileAction::Done)
         } else if !is_evictable(pod, now) {
@@ -137,7 +137,13 @@ impl EvictionQueue {
         }
     }
 
-    async fn force_delete(&self, pod: &Pod, deadline: Timestamp, now: Timestamp) -> Result<ReconcileAction, Error> {
+    /// Deletes the pod with the time until the deadline as its grace period, whatever protects it.
+    async fn delete_before_deadline(
+        &self,
+        pod: &Pod,
+        deadline: Timestamp,
+        now: Timestamp,
+    ) -> Result<ReconcileAction, Error> {
         // Never zero: deletion without a grace period would allow two running pods of one name.
         let seconds = deadline.duration_since(now).as_secs().max(1);
         self.ctx.publish(events::disrupted(pod, deadline, seconds));
@@ -177,7 +183,8 @@ impl EvictionQueue {
     }
 
     fn publish_protection(&self, pod: &Pod, now: Timestamp) {
-        if let Some(event) = protection(pod, now).and_then(|protection| events::do_not_disrupt(pod, &protection)) {
+        if let Some(event) = do_not_disrupt_of(pod, now).and_then(|annotation| events::do_not_disrupt(pod, &annotation))
+        {
             self.ctx.publish(event);
         }
     }
@@ -220,7 +227,7 @@ impl Reconcile for EvictionQueue {
         if matches!(outcome, Ok(ReconcileAction::Done)) {
             self.pending().remove(&(key.clone(), pod.metadata.uid.clone()));
         } else if let Some(queue) = self.queue.get()
-            && let Some(until) = until_force_delete(&pod, eviction.deadline, self.ctx.now())
+            && let Some(until) = time_until_deletion(&pod, eviction.deadline, self.ctx.now())
         {
             // However long the back-off is, the pod is deleted early enough for its grace period.
             queue.add_after(key.clone(), until);

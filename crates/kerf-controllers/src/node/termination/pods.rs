@@ -1,4 +1,10 @@
-//! Predicates about pods that a drain uses (spec 04 §4.13 and §7.6).
+//! The facts about each pod that the drain of a terminating node needs (spec 04 §4.13 and §7.6):
+//! its tier, whether the drain waits for it, whether it may be evicted, and when it must be deleted
+//! because the node terminates.
+//!
+//! Nothing here evicts or deletes a pod or reads the clock; the eviction queue acts. The API server
+//! checks PodDisruptionBudgets. `kerf-engine` has the same rules for disruption, in
+//! `disrupt::pods`.
 
 use std::time::Duration;
 
@@ -10,15 +16,19 @@ use kerf_api::taints::DISRUPTED;
 
 /// A pod that still exists this long after its grace period ended counts as stuck.
 const STUCK_AFTER: SignedDuration = SignedDuration::from_mins(1);
-/// The shortest time that timers can distinguish.
+/// Resolution of tokio's timers.
 const TIMER_RESOLUTION: Duration = Duration::from_millis(1);
 
-/// Eviction order. Pods of a tier are evicted when all pods of the tiers before are gone.
+/// The order of eviction: the pods of a tier are evicted once no pod of an earlier tier is left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Tier {
+    /// Neither critical nor of a DaemonSet.
     Plain,
+    /// Of a DaemonSet.
     Daemon,
+    /// Of a system-critical priority class.
     Critical,
+    /// Both critical and of a DaemonSet.
     CriticalDaemon,
 }
 
@@ -31,19 +41,20 @@ pub(super) fn tier(pod: &Pod) -> Tier {
     }
 }
 
-/// Returns false for pods that the drain ignores: pods that tolerate the disrupted taint, stuck
-/// pods and static pods.
+/// Returns true if the drain concerns the pod. It ignores pods that tolerate the disrupted taint,
+/// stuck pods and mirror pods.
 pub(super) fn is_drainable(pod: &Pod, now: Timestamp) -> bool {
     let is_stuck = pod.metadata.deletion_timestamp.is_some_and(|end| now.duration_since(end) > STUCK_AFTER);
-    !tolerates_disruption(pod) && !is_stuck && !pod.is_mirror()
+    !tolerates_disrupted_taint(pod) && !is_stuck && !pod.is_mirror()
 }
 
-/// Returns true if the drain is not complete before this pod is gone.
-pub(super) fn is_waiting(pod: &Pod, now: Timestamp) -> bool {
+/// Returns true if the drain must wait until this pod is finished or deleted.
+pub(super) fn blocks_drain(pod: &Pod, now: Timestamp) -> bool {
     !pod.is_terminal() && is_drainable(pod, now)
 }
 
-/// Returns true if the pod needs a place on another node after its eviction.
+/// Returns true if the pod must run on another node when its node is removed. This excludes
+/// DaemonSet, mirror and finished pods, and terminating pods that do not belong to a StatefulSet.
 pub(crate) fn is_reschedulable(pod: &Pod) -> bool {
     let is_active = !pod.is_terminal() && !pod.is_terminating();
     let is_recreated = pod.is_owned_by_statefulset() && pod.is_terminating();
@@ -51,28 +62,31 @@ pub(crate) fn is_reschedulable(pod: &Pod) -> bool {
 }
 
 /// Evaluates the pod's do-not-disrupt annotation. Returns `None` if the pod has none.
-pub(super) fn protection(pod: &Pod, now: Timestamp) -> Option<DoNotDisrupt> {
+pub(super) fn do_not_disrupt_of(pod: &Pod, now: Timestamp) -> Option<DoNotDisrupt> {
     let value = pod.metadata.annotations.get(DO_NOT_DISRUPT)?;
     Some(evaluate_do_not_disrupt(value, pod.status.start_time, now))
 }
 
 /// Returns true if a do-not-disrupt annotation protects the pod at this time.
 pub(crate) fn is_protected(pod: &Pod, now: Timestamp) -> bool {
-    protection(pod, now).is_some_and(|protection| protection.is_protected())
+    do_not_disrupt_of(pod, now).is_some_and(|annotation| annotation.is_protected())
 }
 
-/// Returns true if the pod may be evicted through the eviction API.
+/// Returns true if the eviction queue may try to evict the pod. A PodDisruptionBudget may still
+/// reject the eviction.
 pub(super) fn is_evictable(pod: &Pod, now: Timestamp) -> bool {
     !pod.is_terminal()
         && !pod.is_terminating()
-        && !tolerates_disruption(pod)
+        && !tolerates_disrupted_taint(pod)
         && !pod.is_mirror()
         && !is_protected(pod, now)
 }
 
 /// Returns true if the pod must be deleted now, whatever protects it, because its node terminates
-/// at `deadline`. The pod is deleted early enough to have its whole grace period if possible.
-pub(super) fn needs_force_delete(pod: &Pod, deadline: Option<Timestamp>, now: Timestamp) -> bool {
+/// at `deadline`. A pod that is not terminating must be deleted as soon as less than its grace
+/// period is left. A pod that is terminating already must be deleted again, with a shorter grace
+/// period, if its grace period ends after the deadline.
+pub(super) fn must_be_deleted_now(pod: &Pod, deadline: Option<Timestamp>, now: Timestamp) -> bool {
     match (deadline, pod.metadata.deletion_timestamp) {
         (Some(deadline), Some(end)) => end > deadline,
         (Some(_), None) => latest_deletion_start(pod, deadline).is_some_and(|latest| now > latest),
@@ -80,11 +94,11 @@ pub(super) fn needs_force_delete(pod: &Pod, deadline: Option<Timestamp>, now: Ti
     }
 }
 
-/// Returns the time until the pod must be deleted. Returns `None` if it need not be deleted, is
-/// deleting already or is due now.
-pub(super) fn until_force_delete(pod: &Pod, deadline: Option<Timestamp>, now: Timestamp) -> Option<Duration> {
+/// Returns the time until the pod must be deleted. Returns `None` if there is no deadline, if the
+/// pod has no grace period or is terminating already, or if it must be deleted now.
+pub(super) fn time_until_deletion(pod: &Pod, deadline: Option<Timestamp>, now: Timestamp) -> Option<Duration> {
     let latest = latest_deletion_start(pod, deadline).filter(|latest| !pod.is_terminating() && now <= *latest)?;
-    // `needs_force_delete` is true only after `latest`.
+    // `must_be_deleted_now` is true only after `latest`, so the timer must fire after it.
     Some(Duration::try_from(latest.duration_since(now)).ok()? + TIMER_RESOLUTION)
 }
 
@@ -95,8 +109,8 @@ fn latest_deletion_start(pod: &Pod, deadline: Option<Timestamp>) -> Option<Times
     Some(deadline?.saturating_sub(grace).unwrap_or(Timestamp::MIN))
 }
 
-/// Returns true if the pod tolerates the disrupted taint.
-fn tolerates_disruption(pod: &Pod) -> bool {
+/// Returns true if the pod tolerates the taint `karpenter.sh/disrupted:NoSchedule`.
+fn tolerates_disrupted_taint(pod: &Pod) -> bool {
     let matches = |toleration: &Toleration| {
         let effect = toleration.effect.as_ref().is_none_or(|effect| *effect == TaintEffect::NoSchedule);
         let key = toleration.key.is_empty() || toleration.key == DISRUPTED;

@@ -246,7 +246,7 @@ fn add_class_with_relaxations(
     let terms = affinity.and_then(|a| a.node_affinity.required.clone()).unwrap_or_default();
     let first = push_class(problem, state, &base, spec.clone());
     let alternatives = first.0..first.0 + terms.len().max(1) as u32;
-    problem.classes[first.0 as usize].alternatives = alternatives.clone();
+    problem.classes[first.0 as usize].alternative_classes = alternatives.clone();
     let mut last = first;
     let mut steps = 0;
     while let Some((_, next)) = next_relaxation(problem, &spec) {
@@ -258,7 +258,7 @@ fn add_class_with_relaxations(
         // The first steps replace one alternative of the node affinity by the next.
         let class = &mut problem.classes[last.0 as usize];
         class.relaxation_count = (steps + 1_usize).saturating_sub(terms.len().max(1));
-        class.alternatives = if class.relaxation_count == 0 { alternatives.clone() } else { last.0..last.0 + 1 };
+        class.alternative_classes = if class.relaxation_count == 0 { alternatives.clone() } else { last.0..last.0 + 1 };
     }
     // If there was no preference to give up, every alternative has already been tried as it is.
     if steps >= terms.len() {
@@ -271,7 +271,7 @@ fn add_class_with_relaxations(
             last = next;
         }
         for class in &mut problem.classes[start as usize..] {
-            class.alternatives = start..last.0 + 1;
+            class.alternative_classes = start..last.0 + 1;
         }
     }
     first
@@ -329,7 +329,7 @@ fn push_class(problem: &mut SchedulingProblem, state: &mut SolverState, base: &C
         inverse_groups: Vec::new(),
         next_relaxed: None,
         relaxation_count: 0,
-        alternatives: ix.0..ix.0 + 1,
+        alternative_classes: ix.0..ix.0 + 1,
         is_last_resort: false,
         tolerates_template: problem.templates.iter().map(|t| tolerates_all(&spec.tolerations, &t.taints)).collect(),
         needs_devices: base.needs_devices,

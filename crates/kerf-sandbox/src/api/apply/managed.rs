@@ -87,8 +87,8 @@ fn text<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<SmolStr, D:
     Option::<SmolStr>::deserialize(deserializer).map(Option::unwrap_or_default)
 }
 
-/// All entries of one object. Writers keep the entries separate from the object's tree, because
-/// they are about as large as the rest of it.
+/// All entries of one object. While an object is written, its entries are not part of its
+/// `serde_json::Value`, because they are about as large as the rest of it.
 #[derive(Clone, Debug, Default, PartialEq, serde::Deserialize)]
 #[serde(transparent)]
 pub(crate) struct ManagedFields {
@@ -118,7 +118,7 @@ impl ManagedFields {
         self.entries.is_empty()
     }
 
-    /// Writes the JSON form, with keys in the order in which `serde_json` writes a tree.
+    /// Writes the JSON form, with keys in the order in which `serde_json` writes a `Value`.
     pub(crate) fn write_to(&self, text: &mut Vec<u8>) {
         text.push(b'[');
         for (index, entry) in self.entries.iter().enumerate() {

@@ -9,8 +9,8 @@ use serde_json::json;
 
 use super::*;
 
-fn object(name: &str, generation: u64) -> Encoded {
-    Encoded::new(&json!({"metadata": {"name": name}, "generation": generation}))
+fn object(name: &str, generation: u64) -> EncodedObject {
+    EncodedObject::new(&json!({"metadata": {"name": name}, "generation": generation}))
 }
 
 fn put(storage: &ObjectStore, table: TableIx, key: &ObjectKey, generation: u64) -> u64 {
@@ -137,21 +137,21 @@ proptest! {
 }
 
 #[test]
-fn bytes_of_an_object_are_changed_in_place() {
+fn bytes_of_an_object_are_changed_without_decoding() {
     let storage = ObjectStore::new(100);
     let table = storage.create_table();
     let key = ObjectKey::new(None, "a");
     let mut at = put(&storage, table, &key, 1);
     let attributes = storage.get(table, &key).unwrap().attributes.clone();
     for name in ["b", "c", "d", "e", "f", "g", "h", "i", "j", "k"] {
-        assert!(storage.update_bytes_in_place(table, &key, at - 1, |_| {}).is_err(), "it is not at that version");
+        assert!(storage.update_bytes(table, &key, at - 1, |_| {}).is_err(), "it is not at that version");
         // Counted from the end, the name's position does not change when the version gets another
         // digit.
         let rename = |text: &mut [u8]| {
             let index = text.len() - "a\"}}".len();
             text[index] = name.as_bytes()[0];
         };
-        at = storage.update_bytes_in_place(table, &key, at, rename).unwrap();
+        at = storage.update_bytes(table, &key, at, rename).unwrap();
         let stored = storage.get(table, &key).unwrap();
         let parsed: serde_json::Value = serde_json::from_slice(stored.bytes()).unwrap();
         assert_eq!(parsed["metadata"], json!({"resourceVersion": at.to_string(), "name": name}));
@@ -159,13 +159,13 @@ fn bytes_of_an_object_are_changed_in_place() {
         assert!(Arc::ptr_eq(&stored.attributes, &attributes), "what selectors ask about is the same");
     }
     assert!(at > 9, "the version has grown by a digit");
-    at = storage.update_bytes_in_place(table, &key, at, <[u8]>::make_ascii_uppercase).unwrap();
+    at = storage.update_bytes(table, &key, at, <[u8]>::make_ascii_uppercase).unwrap();
     assert!(storage.get(table, &key).unwrap().bytes().starts_with(b"{\"GENERATION\""));
     let Ok(TableChanges::Events(events)) = storage.changes_after(table, at - 1) else {
         panic!("every write is an event")
     };
     assert_eq!(events[0].revision, at);
-    assert!(storage.update_bytes_in_place(table, &ObjectKey::new(None, "nobody"), at, |_| {}).is_err());
+    assert!(storage.update_bytes(table, &ObjectKey::new(None, "nobody"), at, |_| {}).is_err());
 }
 
 #[test]

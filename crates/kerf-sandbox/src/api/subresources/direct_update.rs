@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::api::after_write;
 use crate::api::call::{Call, parse_stored};
-use crate::api::encode::Encoded;
+use crate::api::encode::EncodedObject;
 use crate::api::registry::Resource;
 use crate::api::status::{ApiResult, StatusError};
 use crate::api::storage::ObjectKey;
@@ -33,9 +33,13 @@ pub(crate) fn update_directly(
             return Ok(object);
         }
         let attributes = resource.selector_attributes(&object);
-        if let Ok(updated) =
-            call.server.storage.put(resource.table, key, Some(stored.revision), &Encoded::new(&object), attributes)
-        {
+        if let Ok(updated) = call.server.storage.put(
+            resource.table,
+            key,
+            Some(stored.revision),
+            &EncodedObject::new(&object),
+            attributes,
+        ) {
             after_write::on_updated(call, &object);
             return parse_stored(&updated);
         }

@@ -9,7 +9,7 @@ use super::prepare::{
 };
 use crate::api::apply::ManagedFields;
 use crate::api::call::{Call, parse_stored};
-use crate::api::encode::Encoded;
+use crate::api::encode::EncodedObject;
 use crate::api::object;
 use crate::api::respond::Reply;
 use crate::api::status::{ApiResult, StatusError};
@@ -96,7 +96,7 @@ pub(super) fn create_object(
             table,
             &key,
             None,
-            &Encoded::with_managed_fields(&candidate, &managed),
+            &EncodedObject::with_managed_fields(&candidate, &managed),
             attributes,
         ) {
             Ok(stored) => {

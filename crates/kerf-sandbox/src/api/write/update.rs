@@ -11,7 +11,7 @@ use super::prepare::{
 };
 use crate::api::apply::ManagedFields;
 use crate::api::call::{Call, parse_stored, parse_stored_and_split_managed_fields};
-use crate::api::encode::Encoded;
+use crate::api::encode::EncodedObject;
 use crate::api::respond::Reply;
 use crate::api::status::{ApiResult, StatusError};
 use crate::api::storage::StoredObject;
@@ -186,7 +186,7 @@ fn store(
         return Ok(Some(stored.bytes().clone()));
     }
     let (table, key, storage) = (call.resource.table, call.key(), &call.server.storage);
-    let encoded = Encoded::with_managed_fields(&object, managed);
+    let encoded = EncodedObject::with_managed_fields(&object, managed);
     if after_write::can_be_removed(call, &object) {
         let last_bytes = encoded.with_version(stored.revision).bytes;
         if storage.delete(table, &key, stored.revision).is_err() {

@@ -1,11 +1,12 @@
-//! Repeats a kubelet's last write with new timestamps. In a quiet cluster nearly all writes are
-//! kubelets that renew Leases and report an unchanged node status. Such an object differs from the
-//! last write only in its timestamps, so they are replaced in the stored bytes, without decoding,
-//! validating and encoding the object again.
+//! Repeats a kubelet's last write with new timestamps. In a cluster without changes, nearly all
+//! writes are Lease renewals and unchanged status reports of kubelets. Such an object differs from
+//! the last write only in its timestamps, so the timestamps are replaced in a copy of the stored
+//! bytes, without decoding, validating and encoding the object again.
 //!
-//! Invariant: the stored bytes equal those that an ordinary request would store. A template is kept
-//! only for a write of the kubelet that is the object's last write. It fails once the object has
-//! another revision. It is built only if every timestamp to replace can be found without ambiguity.
+//! Invariant: the stored bytes equal those that an ordinary request would store. A
+//! [`RepeatableWrite`] exists only if every timestamp to replace can be found without ambiguity. It
+//! is not repeated once another client has written the object, that is, once the object has another
+//! revision; the kubelet then sends an ordinary request.
 
 use bytes::Bytes;
 use jiff::Timestamp;
@@ -20,17 +21,18 @@ pub(super) enum HeartbeatKind {
     /// Renewing a Lease: `renewTime` changes.
     LeaseRenewal,
     /// Reporting the node's status: `lastHeartbeatTime` of each condition changes.
-    Conditions {
-        /// Number of conditions.
-        count: usize,
+    StatusReport {
+        /// Number of conditions in the status.
+        condition_count: usize,
     },
 }
 
-/// The last write of an object, with the positions of its timestamps.
+/// Revision and time of the last write of an object, and the positions of the timestamps that
+/// change when a kubelet repeats the write.
 #[derive(Debug)]
-pub(super) struct HeartbeatTemplate {
+pub(super) struct RepeatableWrite {
     revision: u64,
-    /// Time of the write, to which the timestamps in the object are equal.
+    /// Time of the write. The timestamps at the offsets have this value.
     written_at: Timestamp,
     /// Offsets of timestamps with microseconds, counted from the end of the bytes, because
     /// `resourceVersion` before them may grow.
@@ -39,11 +41,11 @@ pub(super) struct HeartbeatTemplate {
     seconds_offsets: Vec<usize>,
 }
 
-impl HeartbeatTemplate {
-    /// Finds the timestamps in an object that was `written` at `now`, the time of the managed
-    /// fields entry included. Returns `None` if another client has written the object since, or if
-    /// the timestamps are ambiguous.
-    pub(super) fn from_write(
+impl RepeatableWrite {
+    /// Finds the timestamps in `written`, the bytes that an ordinary request has stored at `now`.
+    /// The `time` of the kubelet's entry in `managedFields` is one of them. Returns `None` if
+    /// another client has written the object since, or if the timestamps are ambiguous.
+    pub(super) fn from_ordinary_write(
         server: &ServerState,
         (table, key): (TableIx, &ObjectKey),
         written: &Bytes,
@@ -53,7 +55,7 @@ impl HeartbeatTemplate {
         let stored = server.storage.get(table, key).filter(|stored| stored.bytes() == written)?;
         let mut seconds_offsets = timestamp_offsets(written, "time", &rfc3339_seconds(now));
         // Entries of managed fields are ordered by time. The kubelet's entry must already be the
-        // last one, because a new time would otherwise move it there.
+        // last one, because the new time would otherwise change the order of the entries.
         if seconds_offsets.len() != 1 || !is_in_last_entry(written, seconds_offsets[0]) {
             return None;
         }
@@ -62,17 +64,19 @@ impl HeartbeatTemplate {
                 let offsets = timestamp_offsets(written, "renewTime", &rfc3339_micros(now));
                 (offsets.len() == 1).then_some(offsets)?
             }
-            HeartbeatKind::Conditions { count } => {
+            HeartbeatKind::StatusReport { condition_count } => {
                 let offsets = timestamp_offsets(written, "lastHeartbeatTime", &rfc3339_seconds(now));
-                seconds_offsets.extend((offsets.len() == count).then_some(offsets)?);
+                seconds_offsets.extend((offsets.len() == condition_count).then_some(offsets)?);
                 Vec::new()
             }
         };
         Some(Self { revision: stored.revision, written_at: now, micros_offsets, seconds_offsets })
     }
 
-    /// Writes the object again with the timestamps of `now`. Returns false if that is not possible.
-    pub(super) fn rewrite_at(&mut self, server: &ServerState, table: TableIx, key: &ObjectKey, now: Timestamp) -> bool {
+    /// Writes the object again with the timestamps of `now`. Returns false if the object has
+    /// another revision or the timestamps would not change; the caller then sends an ordinary
+    /// request.
+    pub(super) fn repeat_at(&mut self, server: &ServerState, table: TableIx, key: &ObjectKey, now: Timestamp) -> bool {
         let is_same_time = if self.micros_offsets.is_empty() {
             now.as_second() == self.written_at.as_second()
         } else {
@@ -85,7 +89,7 @@ impl HeartbeatTemplate {
         }
         let seconds = rfc3339_seconds(now);
         let micros = if self.micros_offsets.is_empty() { String::new() } else { rfc3339_micros(now) };
-        let written = server.storage.update_bytes_in_place(table, key, self.revision, |text| {
+        let new_revision = server.storage.update_bytes(table, key, self.revision, |text| {
             for (offsets, time) in [(&self.seconds_offsets, &seconds), (&self.micros_offsets, &micros)] {
                 for offset in offsets {
                     let start = text.len().saturating_sub(*offset);
@@ -95,24 +99,25 @@ impl HeartbeatTemplate {
                 }
             }
         });
-        if let Ok(revision) = written {
+        if let Ok(revision) = new_revision {
             (self.revision, self.written_at) = (revision, now);
         }
-        written.is_ok()
+        new_revision.is_ok()
     }
 }
 
 /// Returns the offsets, from the end, of the values of all fields with this name and value. Quotes
-/// inside a JSON string are escaped, so every match is a field.
+/// inside a JSON string are escaped, so every match is a field, but perhaps not the intended one:
+/// the caller compares the number of matches with the number that it expects.
 fn timestamp_offsets(text: &[u8], field: &str, value: &str) -> Vec<usize> {
     let pattern = format!("\"{field}\":\"{value}\"");
     let prefix_len = field.len() + "\"\":\"".len();
     let Ok(searched) = std::str::from_utf8(text) else { return Vec::new() };
-    searched.match_indices(&pattern).map(|(at, _)| text.len() - at - prefix_len).collect()
+    searched.match_indices(&pattern).map(|(start, _)| text.len() - start - prefix_len).collect()
 }
 
 /// Returns true if the time at this offset from the end is in the last entry of the managed fields.
-/// The time is the last field of its entry.
+/// The time is the last field of its entry, so `"}]` after it ends the entry and the list.
 fn is_in_last_entry(text: &[u8], offset: usize) -> bool {
     let value_len = "2026-01-01T00:00:00Z".len();
     text[text.len() - offset..].get(value_len..).is_some_and(|rest| rest.starts_with(b"\"}]"))

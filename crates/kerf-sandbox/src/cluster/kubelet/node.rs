@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use smol_str::SmolStr;
 use tokio::time::Instant;
 
-use super::heartbeat::{HeartbeatKind, HeartbeatTemplate};
+use super::heartbeat::{HeartbeatKind, RepeatableWrite};
 use super::{InstancePhase, Kubelets, LastStatusReport, SimulatedInstance, is_simulated};
 use crate::api::object::{rfc3339_micros, rfc3339_seconds};
 use crate::api::status::ApiResult;
@@ -120,16 +120,16 @@ fn write_status(plane: &mut ControlPlane, key: &ObjectKey, node: &Node) -> ApiRe
         let now = plane.now();
         let written =
             plane.kubelet_client.patch_status(ControlPlaneKind::Node, key, &status(plane, node, &images, &volumes))?;
-        let template = heartbeat_template(
+        let write = repeatable_write(
             plane,
             ControlPlaneKind::Node,
             key,
             &written,
             now,
-            HeartbeatKind::Conditions { count: HEALTHY_CONDITIONS.len() },
+            HeartbeatKind::StatusReport { condition_count: HEALTHY_CONDITIONS.len() },
         );
         if let Some(instance) = plane.kubelets.instances.get_mut(key) {
-            instance.last_report = template.map(|template| LastStatusReport { template, images, volumes });
+            instance.last_report = write.map(|write| LastStatusReport { write, images, volumes });
         }
     }
     if let Some(instance) = plane.kubelets.instances.get_mut(key) {
@@ -147,20 +147,19 @@ fn repeat_status(plane: &mut ControlPlane, key: &ObjectKey, images: &[SmolStr], 
     last.images == images
         && last.volumes == volumes
         && !plane.server.is_audited()
-        && last.template.rewrite_at(&plane.server.inner, table, key, now)
+        && last.write.repeat_at(&plane.server.inner, table, key, now)
 }
 
-/// Returns the template for repeating a write that was just made, or `None` if it cannot be
-/// repeated.
-fn heartbeat_template(
+/// Returns a write that was just made, so that it can be repeated. `None` if that is not possible.
+fn repeatable_write(
     plane: &ControlPlane,
     kind: ControlPlaneKind,
     key: &ObjectKey,
     written: &Bytes,
     now: Timestamp,
     heartbeat_kind: HeartbeatKind,
-) -> Option<HeartbeatTemplate> {
-    HeartbeatTemplate::from_write(&plane.server.inner, (plane.table(kind)?, key), written, now, heartbeat_kind)
+) -> Option<RepeatableWrite> {
+    RepeatableWrite::from_ordinary_write(&plane.server.inner, (plane.table(kind)?, key), written, now, heartbeat_kind)
 }
 
 /// Conditions of a healthy node: type, status, reason and message.
@@ -244,14 +243,14 @@ fn create_lease(plane: &mut ControlPlane, key: &ObjectKey, node: &Node) -> ApiRe
     }
 }
 
-/// Renews a Lease. If the Lease is unchanged since the kubelet's last write, its timestamps are
-/// replaced in place: nearly all writes of a quiet cluster are renewals.
+/// Renews a Lease. If the Lease is unchanged since the kubelet's last write, that write is repeated
+/// with new timestamps: nearly all writes of a cluster without changes are renewals.
 fn renew_lease(plane: &mut ControlPlane, key: &ObjectKey, node: &Node) -> ApiResult<()> {
     let (now, table) = (plane.now(), plane.table(ControlPlaneKind::Lease));
     if let (Some(table), Some(instance)) = (table, plane.kubelets.instances.get_mut(key))
         && let Some(last) = instance.last_lease_write.as_mut()
         && !plane.server.is_audited()
-        && last.rewrite_at(&plane.server.inner, table, &instance.lease_key, now)
+        && last.repeat_at(&plane.server.inner, table, &instance.lease_key, now)
     {
         return Ok(());
     }
@@ -268,10 +267,9 @@ fn renew_lease(plane: &mut ControlPlane, key: &ObjectKey, node: &Node) -> ApiRes
 
 fn remember_lease(plane: &mut ControlPlane, key: &ObjectKey, written: &Bytes, now: Timestamp) {
     let lease = ObjectKey::new(Some(LEASE_NAMESPACE), key.name());
-    let template =
-        heartbeat_template(plane, ControlPlaneKind::Lease, &lease, written, now, HeartbeatKind::LeaseRenewal);
+    let write = repeatable_write(plane, ControlPlaneKind::Lease, &lease, written, now, HeartbeatKind::LeaseRenewal);
     if let Some(instance) = plane.kubelets.instances.get_mut(key) {
-        instance.last_lease_write = template;
+        instance.last_lease_write = write;
     }
 }
 

@@ -6,7 +6,7 @@ use smol_str::{SmolStr, format_smolstr};
 
 use super::events::{CONTROLLER_NAME, EventText};
 use super::matching::{best_match, is_bound, is_reserved_for};
-use super::{CLAIM_SELECTED_NODE, Dirty, VolumeController};
+use super::{CLAIM_SELECTED_NODE, QueuedObject, VolumeController};
 
 /// Provisioner of a class whose volumes are created by an administrator.
 const NO_PROVISIONER: &str = "kubernetes.io/no-provisioner";
@@ -150,7 +150,7 @@ impl VolumeController {
                 claim.spec.as_ref().and_then(|spec| spec.volume_name.as_deref()) == Some(name.as_str())
             };
             let claims = self.claims.iter().filter(|(_, claim)| names_volume(claim)).map(|(key, _)| key.clone());
-            self.dirty.extend(claims.map(Dirty::Claim));
+            self.queue.extend(claims.map(QueuedObject::Claim));
             return;
         };
         if !self.protect_volume(name, &volume) {
@@ -161,7 +161,7 @@ impl VolumeController {
             self.set_phase(name, &volume, "Available");
             // A claim may wait for this volume.
             let waiting = self.claims.iter().filter(|(_, claim)| !is_bound(claim)).map(|(key, _)| key.clone());
-            self.dirty.extend(waiting.map(Dirty::Claim));
+            self.queue.extend(waiting.map(QueuedObject::Claim));
             return;
         };
         let (namespace, claim_name) = (reference.namespace.as_deref(), reference.name.as_deref());
@@ -170,7 +170,7 @@ impl VolumeController {
         let has_uid = reference.uid.as_deref().is_some_and(|uid| !uid.is_empty());
         match claim {
             Some(claim) if is_bound(claim) => self.set_phase(name, &volume, "Bound"),
-            Some(_) => drop(self.dirty.insert(Dirty::Claim(key))),
+            Some(_) => drop(self.queue.insert(QueuedObject::Claim(key))),
             None if has_uid => self.release_volume(name, &volume),
             None => self.set_phase(name, &volume, "Available"),
         }

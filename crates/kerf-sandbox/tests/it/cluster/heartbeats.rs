@@ -1,4 +1,4 @@
-//! Heartbeats of kubelets are written in place, without the ordinary write path. Clients cannot
+//! Heartbeats of kubelets repeat the last write, without the ordinary write path. Clients cannot
 //! notice: the stored bytes are equal, every write has its own resource version, and every watcher
 //! gets an event.
 
@@ -17,7 +17,7 @@ fn run_one_hour(audited: bool) -> (u64, u64) {
     runtime.block_on(async {
         let cluster = start_with_seed(Timing::LIFELIKE, 5);
         if audited {
-            // An audit must contain every write, so the server makes none in place.
+            // An audit must contain every write, so the kubelets repeat none.
             cluster.api().start_audit();
         }
         cluster.add_nodes(4).unwrap();
@@ -46,7 +46,7 @@ fn run_one_hour(audited: bool) -> (u64, u64) {
 }
 
 #[test]
-fn a_write_in_place_stores_the_bytes_of_the_ordinary_path() {
+fn a_repeated_write_stores_the_bytes_of_the_ordinary_path() {
     assert_eq!(run_one_hour(false), run_one_hour(true));
 }
 

@@ -149,7 +149,7 @@ fn a_resized_pod_counts_at_the_larger_size() {
     let counted_cpu = |more: Value| {
         let mut cluster = with_node();
         cluster.apply(pod_with("p", Some("n"), more));
-        cpu(&cluster.requests_on("n").pods)
+        cpu(&cluster.requests_on("n").total)
     };
     let resized = |spec: &str, allocated: &str| {
         json!({"spec": {"containers": [{"name": "c", "resources": resources(spec)}]}, "status": {"containerStatuses": [
