@@ -15,8 +15,6 @@ use kerf_engine::catalogue::{InstanceType, Offering, Overhead};
 use kerf_engine::requirement::{EffectiveOperator, Requirement, Requirements};
 use serde_json::{Map, Value};
 
-use crate::money;
-
 /// Instance types and the rules about their labels.
 #[derive(Debug, Clone)]
 pub struct Catalogue {
@@ -104,7 +102,7 @@ impl CatalogueReader {
         let before = self.problems.len();
         let price = match field_ignoring_case(fields, "Price") {
             None | Some(Value::Null) => Some(Price::ZERO),
-            Some(Value::Number(number)) => money::parse_price(&number.to_string()),
+            Some(Value::Number(number)) => Price::from_decimal(&number.to_string()),
             Some(_) => None,
         };
         if price.is_none() {
@@ -358,8 +356,8 @@ mod tests {
         assert_eq!(catalogue.types.len(), 144);
         let small = catalogue.types.iter().find(|t| t.name == "c-1x-amd64-linux").unwrap();
         assert_eq!(small.offerings.len(), 8);
-        let dearest = small.offerings.iter().map(|o| o.price.nanos()).max().unwrap();
-        assert_eq!(dearest, 27_147_484);
+        let dearest = small.offerings.iter().map(|o| o.price).max().unwrap();
+        assert_eq!(dearest, Price::from_nanos(27_147_484));
         assert_eq!(small.requirements.get(kwok::INSTANCE_FAMILY).unwrap().values(), ["c"]);
         assert_eq!(small.requirements.get(kwok::INSTANCE_SIZE).unwrap().values(), ["1"]);
     }

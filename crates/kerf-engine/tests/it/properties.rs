@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use kerf_engine::{Effort, Input, Price, Solution};
+use kerf_engine::{Effort, Input, Solution};
 use proptest::prelude::*;
 
 use crate::check_solution::solution_text;
@@ -100,11 +100,11 @@ proptest! {
         let fixture = fixture_with_search(&text);
         let mut expensive = fixture.clone();
         for offering in expensive.input.catalogues.iter_mut().flat_map(Arc::make_mut).flat_map(|t| &mut t.offerings) {
-            offering.price = Price::from_nanos(offering.price.nanos() * 10);
+            offering.price = offering.price.times(10);
         }
         let (cheap, expensive) = (fixture.solve(), expensive.solve());
         prop_assert_eq!(solution_text(&fixture.input, &cheap), solution_text(&fixture.input, &expensive));
-        prop_assert_eq!(cheap.price().nanos() * 10, expensive.price().nanos());
+        prop_assert_eq!(cheap.price().times(10), expensive.price());
     }
 
     /// Uses first fit, which depends only on the types that remain on a claim, and inputs without

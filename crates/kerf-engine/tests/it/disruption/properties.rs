@@ -185,13 +185,13 @@ proptest! {
         let fixture = Fixture::new(&text);
         let mut expensive = fixture.clone();
         for offering in expensive.input.catalogues.iter_mut().flat_map(Arc::make_mut).flat_map(|t| &mut t.offerings) {
-            offering.price = Price::from_nanos(offering.price.nanos() * 10);
+            offering.price = offering.price.times(10);
         }
         let (cheap, expensive) = (fixture.disrupt(), expensive.disrupt());
         let nodes = |plan: &DisruptionPlan| plan.commands.iter().map(|c| c.nodes.iter().map(|n| n.name.clone()).collect::<Vec<_>>()).collect::<Vec<_>>();
         prop_assert_eq!(nodes(&cheap), nodes(&expensive));
-        let saved = |plan: &DisruptionPlan| plan.commands.iter().map(DisruptionCommand::saved).sum::<Price>().nanos();
-        prop_assert_eq!(saved(&cheap) * 10, saved(&expensive));
+        let saved = |plan: &DisruptionPlan| plan.commands.iter().map(DisruptionCommand::saved).sum::<Price>();
+        prop_assert_eq!(saved(&cheap).times(10), saved(&expensive));
     }
 
     #[test]
