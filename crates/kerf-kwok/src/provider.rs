@@ -22,7 +22,7 @@ use kerf_cloud::{
     BoxError, CloudProvider, CreateError, DriftError, Instance, InstanceError, InstanceTypesError, ListError,
     NodeClassKind, RepairPolicy,
 };
-use kerf_engine::catalogue::InstanceType;
+use kerf_engine::catalogue::{InstanceType, InstanceTypes};
 use kerf_engine::requirement::{EffectiveOperator, Requirement, Requirements};
 use kerf_runtime::{Causes, Clock};
 use kube::Client;
@@ -56,7 +56,7 @@ const DELAYED_CREATE_RETRY_BASE: Duration = Duration::from_millis(100);
 pub struct Kwok {
     client: Client,
     clock: Clock,
-    types: Arc<Vec<InstanceType>>,
+    types: InstanceTypes,
     label_rules: LabelRules,
     partition: String,
     availability: Arc<dyn InstanceAvailability>,
@@ -77,7 +77,7 @@ impl Kwok {
         Self {
             client,
             clock,
-            types: Arc::new(catalogue.types),
+            types: catalogue.types,
             label_rules: catalogue.label_rules,
             partition: "a".to_owned(),
             availability: Arc::new(UnlimitedAvailability),
@@ -121,10 +121,8 @@ impl Kwok {
         let requirements = self.requirements(claim);
         let type_requirement =
             requirements.get(labels::INSTANCE_TYPE).filter(|r| r.operator() == EffectiveOperator::In);
-        if let Some(unknown) = type_requirement
-            .into_iter()
-            .flat_map(Requirement::values)
-            .find(|name| !self.types.iter().any(|instance_type| instance_type.name == **name))
+        if let Some(unknown) =
+            type_requirement.into_iter().flat_map(Requirement::values).find(|name| self.types.find(name).is_none())
         {
             return Err(CreateError::Other(format!("instance type not found (instance-type={unknown})").into()));
         }
@@ -214,9 +212,13 @@ impl Kwok {
                 instance_type.requirements.intersects(requirements).is_ok() && fits(requested, instance_type)
             })
             .flat_map(|instance_type| {
-                instance_type.offerings.iter().map(move |offering| ChosenOffering { instance_type, offering })
+                let available = instance_type.offerings().filter(|offering| offering.is_available());
+                let compatible = available.filter(|offering| offering.requirements.intersects(requirements).is_ok());
+                compatible.map(move |offering| ChosenOffering {
+                    instance_type: instance_type.instance_type(),
+                    offering: offering.offering(),
+                })
             })
-            .filter(|choice| choice.offering.available && choice.offering.requirements.intersects(requirements).is_ok())
             .collect();
         // The sort is stable: among equal prices the first type in catalogue order wins.
         choices.sort_by_key(|choice| choice.offering.price);
@@ -366,10 +368,7 @@ impl CloudProvider for Kwok {
         .boxed()
     }
 
-    fn instance_types<'a>(
-        &'a self,
-        _pool: &'a NodePool,
-    ) -> BoxFuture<'a, Result<Arc<Vec<InstanceType>>, InstanceTypesError>> {
+    fn instance_types<'a>(&'a self, _pool: &'a NodePool) -> BoxFuture<'a, Result<InstanceTypes, InstanceTypesError>> {
         let types = self.unavailable_offerings().mark_instance_types(&self.types, self.clock.now());
         futures::future::ready(Ok(types)).boxed()
     }

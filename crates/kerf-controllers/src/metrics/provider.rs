@@ -11,7 +11,7 @@ use kerf_cloud::{
     CloudProvider, CreateError, DriftError, Instance, InstanceError, InstanceTypesError, ListError, NodeClassKind,
     RegistrationHook, RepairPolicy,
 };
-use kerf_engine::catalogue::InstanceType;
+use kerf_engine::catalogue::InstanceTypes;
 use kerf_runtime::Clock;
 
 use super::Metrics;
@@ -84,10 +84,7 @@ impl CloudProvider for MeteredProvider {
         self.metered("List", self.inner.list(), |_| "")
     }
 
-    fn instance_types<'a>(
-        &'a self,
-        pool: &'a NodePool,
-    ) -> BoxFuture<'a, Result<Arc<Vec<InstanceType>>, InstanceTypesError>> {
+    fn instance_types<'a>(&'a self, pool: &'a NodePool) -> BoxFuture<'a, Result<InstanceTypes, InstanceTypesError>> {
         let call = self.metered("GetInstanceTypes", self.inner.instance_types(pool), |_| "");
         async move {
             let result = call.await;

@@ -40,7 +40,7 @@ impl Reconcile for NodePoolCost {
         };
         match self.ctx.cloud.instance_types(&pool).await {
             Ok(types) => {
-                let types: BTreeMap<&str, &InstanceType> = types.iter().map(|t| (t.name.as_str(), t)).collect();
+                let types: BTreeMap<&str, &InstanceType> = types.types().iter().map(|t| (t.name.as_str(), t)).collect();
                 let cluster = self.ctx.cluster.lock();
                 let prices = cluster.claims_of_pool(name).filter_map(|claim| price(claim, &types));
                 metrics.nodepools_cost.set(&[name], prices.sum::<Price>().dollars());

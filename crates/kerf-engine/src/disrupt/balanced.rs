@@ -146,7 +146,7 @@ fn is_balanced(survey: &Survey<'_>, pool: usize) -> bool {
 fn claim_price(survey: &Survey<'_>, facts: &NodeFacts<'_>, pool: usize) -> Option<Price> {
     let claim_labels = &facts.claim?.labels;
     let instance_type = survey.type_of(pool, claim_labels.get(labels::INSTANCE_TYPE)?)?;
-    price_of(instance_type, claim_labels.get(labels::ZONE)?, claim_labels.get(labels::CAPACITY_TYPE)?)
+    price_of(&instance_type, claim_labels.get(labels::ZONE)?, claim_labels.get(labels::CAPACITY_TYPE)?)
 }
 
 #[cfg(test)]

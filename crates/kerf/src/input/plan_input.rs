@@ -37,7 +37,7 @@ impl PlanInput {
     /// Combines objects and instance types into the input for a decision at time `at`.
     pub(crate) fn new(objects: Objects, catalogue: Catalogue, at: Timestamp) -> Self {
         let mut warnings = Vec::new();
-        let (current_price, unpriced) = price_of_node_claims(&objects, &catalogue.types);
+        let (current_price, unpriced) = price_of_node_claims(&objects, catalogue.types.types());
         if !unpriced.is_empty() {
             warnings.push(format!(
                 "the cost does not include {}: no matching instance type and offering in the catalogue",
@@ -58,7 +58,7 @@ impl PlanInput {
         let input = Input {
             at,
             pools,
-            catalogues: vec![Arc::new(catalogue.types)],
+            catalogues: vec![catalogue.types],
             label_rules: catalogue.label_rules,
             node_claims: objects
                 .node_claims
