@@ -7,7 +7,7 @@ use futures::future::{self, BoxFuture};
 use kerf_api::labels::LabelRules;
 use kerf_api::nodeclaim::NodeClaim;
 use kerf_api::nodepool::NodePool;
-use kerf_engine::catalogue::InstanceType;
+use kerf_engine::catalogue::InstanceTypes;
 use kerf_operator::{ControllerSet, Publish, Registry, SharedCluster};
 use kerf_runtime::Clock;
 use kube::Client;
@@ -50,11 +50,9 @@ pub trait CloudProvider: Send + Sync {
     /// Returns all instances of this cluster, including those that are being terminated.
     fn list(&self) -> BoxFuture<'_, Result<Vec<Instance>, ListError>>;
 
-    /// Returns all instance types that a pool can use, including those that are unavailable now.
-    fn instance_types<'a>(
-        &'a self,
-        pool: &'a NodePool,
-    ) -> BoxFuture<'a, Result<Arc<Vec<InstanceType>>, InstanceTypesError>>;
+    /// Returns all instance types that a pool can use, including those that are unavailable now. As
+    /// long as nothing has changed, it returns the same list ([`InstanceTypes::is_same`]).
+    fn instance_types<'a>(&'a self, pool: &'a NodePool) -> BoxFuture<'a, Result<InstanceTypes, InstanceTypesError>>;
 
     /// Returns the reason why an instance no longer matches its node class, or `None` if it
     /// matches.

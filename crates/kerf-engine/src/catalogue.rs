@@ -3,7 +3,9 @@
 mod compiled;
 mod fit;
 mod instance_type;
+mod list;
 
 pub(crate) use compiled::{CompiledCatalogue, RowIx, RowView};
 pub(crate) use fit::FitIndex;
 pub use instance_type::{InstanceType, Offering, Overhead};
+pub use list::{InstanceTypeRef, InstanceTypes, OfferingIx, OfferingRef, OfferingState};

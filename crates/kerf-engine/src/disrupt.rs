@@ -49,7 +49,6 @@ mod validate;
 mod wave;
 
 use std::borrow::Cow;
-use std::sync::Arc;
 
 use apply_commands::name_replacements;
 pub use apply_commands::with_commands_done;
@@ -72,6 +71,7 @@ use pass::DisruptionPass;
 use plan_builder::PlanBuilder;
 use survey::Survey;
 
+use crate::catalogue::OfferingState;
 use crate::cluster::Input;
 
 /// Plans all disruption of a cluster: repeats passes until one finds nothing, or does a single pass
@@ -113,16 +113,17 @@ fn without_failed_launches(input: &Input) -> Cow<'_, Input> {
         return Cow::Borrowed(input);
     }
     let mut input = input.clone();
-    for instance_type in input.catalogues.iter_mut().flat_map(Arc::make_mut) {
-        for offering in &mut instance_type.offerings {
+    for types in &mut input.catalogues {
+        *types = types.with_states(|instance_type, offering| {
             let allows = |key: &str, value: &str| offering.requirements.get(key).is_none_or(|r| r.has(value));
             let has_failed = |b: &&LaunchBackoff| {
                 b.instance_type == instance_type.name
                     && allows(labels::ZONE, &b.zone)
                     && allows(labels::CAPACITY_TYPE, &b.capacity_type)
             };
-            offering.available &= !backoffs.iter().any(has_failed);
-        }
+            let is_available = offering.is_available() && !backoffs.iter().any(has_failed);
+            OfferingState { is_available, ..offering.state() }
+        });
     }
     Cow::Owned(input)
 }

@@ -3,12 +3,11 @@
 //! to launch, as with a real cloud.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
 use kerf_api::slim::Str;
-use kerf_engine::catalogue::InstanceType;
+use kerf_engine::catalogue::{InstanceTypes, OfferingState};
 
 /// Time for which an unavailable offering is not tried again.
 const UNAVAILABLE_OFFERING_TTL: Duration = Duration::from_mins(3);
@@ -56,27 +55,17 @@ impl UnavailableOfferings {
         self.0.get(key).is_some_and(|until| now < *until)
     }
 
-    /// Returns the instance types with unavailable offerings marked. Returns the same `Arc` if
-    /// every offering is available.
-    pub(crate) fn mark_instance_types(
-        &mut self,
-        types: &Arc<Vec<InstanceType>>,
-        now: Timestamp,
-    ) -> Arc<Vec<InstanceType>> {
+    /// Returns the instance types with unavailable offerings marked. Copies no instance type. If
+    /// every offering is available, the result is the same list.
+    pub(crate) fn mark_instance_types(&mut self, types: &InstanceTypes, now: Timestamp) -> InstanceTypes {
         self.0.retain(|_, until| now < *until);
         if self.0.is_empty() {
             return types.clone();
         }
-        let mut types = types.as_ref().clone();
-        for instance_type in &mut types {
-            for offering in &mut instance_type.offerings {
-                if let Some(key) = crate::node::offering_key(&instance_type.name, offering)
-                    && self.0.contains_key(&key)
-                {
-                    offering.available = false;
-                }
-            }
-        }
-        Arc::new(types)
+        types.with_states(|instance_type, offering| {
+            let key = crate::node::offering_key(&instance_type.name, &offering);
+            let is_marked = key.is_some_and(|key| self.0.contains_key(&key));
+            OfferingState { is_available: offering.is_available() && !is_marked, ..offering.state() }
+        })
     }
 }

@@ -11,17 +11,15 @@ use kerf_api::labels::{self, LabelRules, kwok};
 use kerf_api::quantity::Quantity;
 use kerf_api::slim::{NodeSelectorOperator, ResourceList, Str};
 use kerf_engine::Price;
-use kerf_engine::catalogue::{InstanceType, Offering, Overhead};
+use kerf_engine::catalogue::{InstanceType, InstanceTypes, Offering, OfferingState, Overhead};
 use kerf_engine::requirement::{EffectiveOperator, Requirement, Requirements};
 use serde_json::{Map, Value};
-
-use crate::money;
 
 /// Instance types and the rules about their labels.
 #[derive(Debug, Clone)]
 pub struct Catalogue {
     /// Instance types, sorted by name.
-    pub types: Vec<InstanceType>,
+    pub types: InstanceTypes,
     /// The simulated provider's label rules. Every label key that an offering names is well known.
     pub label_rules: LabelRules,
 }
@@ -45,12 +43,12 @@ pub fn parse_catalogue(text: &str) -> Result<Catalogue, Vec<CatalogueProblem>> {
     };
     let mut reader = CatalogueReader { problems: Vec::new(), names: BTreeSet::new(), label_rules: LabelRules::kwok() };
     let parsed = entries.iter().enumerate().filter_map(|(i, entry)| reader.instance_type(&format!("[{i}]"), entry));
-    let mut types: Vec<InstanceType> = parsed.collect();
+    let mut types: Vec<(InstanceType, Vec<OfferingState>)> = parsed.collect();
     if !reader.problems.is_empty() {
         return Err(reader.problems);
     }
-    types.sort_by(|a, b| a.name.cmp(&b.name));
-    Ok(Catalogue { types, label_rules: reader.label_rules })
+    types.sort_by(|(a, _), (b, _)| a.name.cmp(&b.name));
+    Ok(Catalogue { types: types.into_iter().collect(), label_rules: reader.label_rules })
 }
 
 struct CatalogueReader {
@@ -65,7 +63,7 @@ impl CatalogueReader {
         self.problems.push(CatalogueProblem { path: path.into(), message });
     }
 
-    fn instance_type(&mut self, path: &str, entry: &Value) -> Option<InstanceType> {
+    fn instance_type(&mut self, path: &str, entry: &Value) -> Option<(InstanceType, Vec<OfferingState>)> {
         let Some(fields) = entry.as_object() else {
             self.add_problem(
                 path,
@@ -81,7 +79,7 @@ impl CatalogueReader {
         let arch = self.text(path, fields, "architecture");
         let systems = self.texts(path, fields, "operatingSystems");
         let resources = self.resources(path, fields);
-        let offerings = match field_ignoring_case(fields, "offerings") {
+        let offerings: Vec<(Offering, OfferingState)> = match field_ignoring_case(fields, "offerings") {
             Some(Value::Array(list)) => list
                 .iter()
                 .enumerate()
@@ -93,10 +91,11 @@ impl CatalogueReader {
                 Vec::new()
             }
         };
-        Some(build_instance_type(Str::from(name?), &arch?, &systems, resources?, offerings))
+        let (offerings, states) = offerings.into_iter().unzip();
+        Some((build_instance_type(Str::from(name?), &arch?, &systems, resources?, offerings), states))
     }
 
-    fn offering(&mut self, path: &str, entry: &Value) -> Option<Offering> {
+    fn offering(&mut self, path: &str, entry: &Value) -> Option<(Offering, OfferingState)> {
         let Some(fields) = entry.as_object() else {
             self.add_problem(path, "expected an object with Price, Available and Requirements".into());
             return None;
@@ -104,15 +103,15 @@ impl CatalogueReader {
         let before = self.problems.len();
         let price = match field_ignoring_case(fields, "Price") {
             None | Some(Value::Null) => Some(Price::ZERO),
-            Some(Value::Number(number)) => money::parse_price(&number.to_string()),
+            Some(Value::Number(number)) => Price::from_decimal(&number.to_string()),
             Some(_) => None,
         };
         if price.is_none() {
             self.add_problem(&format!("{path}.Price"), "expected a price in dollars per hour, 0 or more".into());
         }
-        let available = match field_ignoring_case(fields, "Available") {
+        let is_available = match field_ignoring_case(fields, "Available") {
             None | Some(Value::Null) => true,
-            Some(Value::Bool(available)) => *available,
+            Some(Value::Bool(is_available)) => *is_available,
             Some(other) => {
                 self.add_problem(&format!("{path}.Available"), format!("expected true or false, found {other}"));
                 false
@@ -134,14 +133,13 @@ impl CatalogueReader {
                 self.add_problem(&format!("{path}.Requirements"), format!("expected a requirement {key} In [...]"));
             }
         }
-        (self.problems.len() == before).then(|| Offering {
-            requirements,
+        let offering = Offering {
+            requirements: requirements.into(),
             price: price.unwrap_or_default(),
-            available,
-            reservation_capacity,
             capacity_override: None,
             overhead_override: None,
-        })
+        };
+        (self.problems.len() == before).then_some((offering, OfferingState { is_available, reservation_capacity }))
     }
 
     fn requirements(&mut self, path: &str, fields: &Map<String, Value>) -> Requirements {
@@ -257,7 +255,13 @@ fn build_instance_type(
     ]
     .into_iter()
     .collect();
-    InstanceType { requirements, name, offerings, capacity: resources.into_iter().collect(), overhead: overhead() }
+    InstanceType {
+        requirements: requirements.into(),
+        name,
+        offerings: offerings.into(),
+        capacity: resources.into_iter().collect(),
+        overhead: overhead(),
+    }
 }
 
 /// Returns the resources that the simulated kubelet reserves for itself.
@@ -308,7 +312,7 @@ pub fn built_in_catalogue() -> Catalogue {
         }
     }
     types.sort_by(|a, b| a.name.cmp(&b.name));
-    Catalogue { types, label_rules: LabelRules::kwok() }
+    Catalogue { types: types.into_iter().collect(), label_rules: LabelRules::kwok() }
 }
 
 fn built_in_type(cpus: i64, ratio: i64, family: &str, system: &str, arch: &str) -> InstanceType {
@@ -329,10 +333,9 @@ fn built_in_type(cpus: i64, ratio: i64, family: &str, system: &str, arch: &str) 
                 Requirement::one_of(labels::CAPACITY_TYPE, [Str::new_static(kind)]),
             ]
             .into_iter()
-            .collect(),
+            .collect::<Requirements>()
+            .into(),
             price: Price::from_nanos(price),
-            available: true,
-            reservation_capacity: 0,
             capacity_override: None,
             overhead_override: None,
         })
@@ -356,10 +359,10 @@ mod tests {
     fn the_built_in_set_has_its_published_size_and_prices() {
         let catalogue = built_in_catalogue();
         assert_eq!(catalogue.types.len(), 144);
-        let small = catalogue.types.iter().find(|t| t.name == "c-1x-amd64-linux").unwrap();
+        let small = catalogue.types.find("c-1x-amd64-linux").unwrap();
         assert_eq!(small.offerings.len(), 8);
-        let dearest = small.offerings.iter().map(|o| o.price.nanos()).max().unwrap();
-        assert_eq!(dearest, 27_147_484);
+        let dearest = small.offerings.iter().map(|o| o.price).max().unwrap();
+        assert_eq!(dearest, Price::from_nanos(27_147_484));
         assert_eq!(small.requirements.get(kwok::INSTANCE_FAMILY).unwrap().values(), ["c"]);
         assert_eq!(small.requirements.get(kwok::INSTANCE_SIZE).unwrap().values(), ["1"]);
     }
@@ -404,9 +407,10 @@ mod tests {
                 {"key":"karpenter.sh/capacity-type","operator":"In","values":["spot"]},
                 {"key":"example.com/rack","operator":"In","values":["r1"]}]}]}]"#;
         let catalogue = parse_catalogue(text).unwrap();
-        assert!(!catalogue.types[0].offerings[0].available);
-        assert_eq!(catalogue.types[0].offerings[0].price, Price::from_nanos(500_000_000));
-        assert_eq!(catalogue.types[0].capacity.get("pods"), Some(Quantity::from_units(110)));
+        let only_type = catalogue.types.iter().next().unwrap();
+        assert!(!only_type.offerings().next().unwrap().is_available());
+        assert_eq!(only_type.offerings[0].price, Price::from_nanos(500_000_000));
+        assert_eq!(only_type.capacity.get("pods"), Some(Quantity::from_units(110)));
         assert!(catalogue.label_rules.is_well_known("example.com/rack"));
     }
 

@@ -4,7 +4,6 @@
 
 mod availability;
 mod catalogue;
-mod money;
 mod node;
 mod provider;
 mod registration;

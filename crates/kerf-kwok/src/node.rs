@@ -167,7 +167,7 @@ fn texts(quantities: Option<&BTreeMap<String, ApiQuantity>>) -> Resources {
 
 /// Formats dollars per hour with six decimals, rounded half up.
 fn six_decimals(price: Price) -> String {
-    let micros = price.nanos().saturating_add(500) / 1000;
+    let micros = (price + Price::from_nanos(500)).micro_dollars();
     format!("{}.{:06}", micros / 1_000_000, micros % 1_000_000)
 }
 

@@ -21,7 +21,7 @@ use kerf_cloud::{
     BoxError, CloudProvider, CreateError, DriftError, GarbageCollectionSchedule, Instance, InstanceError,
     InstanceGarbageCollection, InstanceTypesError, ListError, NodeClassKind, ProviderSetup, RepairPolicy,
 };
-use kerf_engine::catalogue::InstanceType;
+use kerf_engine::catalogue::{InstanceType, InstanceTypes};
 use kerf_engine::requirement::{EffectiveOperator, Requirement, Requirements};
 use kerf_runtime::{Causes, Clock};
 use kube::Client;
@@ -60,7 +60,7 @@ const GARBAGE_COLLECTION: GarbageCollectionSchedule = GarbageCollectionSchedule 
 pub struct Kwok {
     client: Client,
     clock: Clock,
-    types: Arc<Vec<InstanceType>>,
+    types: InstanceTypes,
     label_rules: LabelRules,
     partition: String,
     availability: Arc<dyn InstanceAvailability>,
@@ -82,7 +82,7 @@ impl Kwok {
         Self {
             client,
             clock,
-            types: Arc::new(catalogue.types),
+            types: catalogue.types,
             label_rules: catalogue.label_rules,
             partition: "a".to_owned(),
             availability: Arc::new(UnlimitedAvailability),
@@ -127,10 +127,8 @@ impl Kwok {
         let requirements = node::requirements(claim, &self.label_rules);
         let type_requirement =
             requirements.get(labels::INSTANCE_TYPE).filter(|r| r.operator() == EffectiveOperator::In);
-        if let Some(unknown) = type_requirement
-            .into_iter()
-            .flat_map(Requirement::values)
-            .find(|name| !self.types.iter().any(|instance_type| instance_type.name == **name))
+        if let Some(unknown) =
+            type_requirement.into_iter().flat_map(Requirement::values).find(|name| self.types.find(name).is_none())
         {
             return Err(CreateError::Other(format!("instance type not found (instance-type={unknown})").into()));
         }
@@ -218,9 +216,13 @@ impl Kwok {
                 instance_type.requirements.intersects(requirements).is_ok() && fits(requested, instance_type)
             })
             .flat_map(|instance_type| {
-                instance_type.offerings.iter().map(move |offering| ChosenOffering { instance_type, offering })
+                let available = instance_type.offerings().filter(|offering| offering.is_available());
+                let compatible = available.filter(|offering| offering.requirements.intersects(requirements).is_ok());
+                compatible.map(move |offering| ChosenOffering {
+                    instance_type: instance_type.instance_type(),
+                    offering: offering.offering(),
+                })
             })
-            .filter(|choice| choice.offering.available && choice.offering.requirements.intersects(requirements).is_ok())
             .collect();
         // The sort is stable: among equal prices the first type in catalogue order wins.
         choices.sort_by_key(|choice| choice.offering.price);
@@ -354,10 +356,7 @@ impl CloudProvider for Kwok {
         .boxed()
     }
 
-    fn instance_types<'a>(
-        &'a self,
-        _pool: &'a NodePool,
-    ) -> BoxFuture<'a, Result<Arc<Vec<InstanceType>>, InstanceTypesError>> {
+    fn instance_types<'a>(&'a self, _pool: &'a NodePool) -> BoxFuture<'a, Result<InstanceTypes, InstanceTypesError>> {
         let types = self.unavailable_offerings().mark_instance_types(&self.types, self.clock.now());
         futures::future::ready(Ok(types)).boxed()
     }

@@ -17,7 +17,7 @@ use kerf_api::labels::{self, LabelRules};
 use kerf_api::nodeclaim::NodeClaim;
 use kerf_api::slim::Str;
 use kerf_cloud::{BoxError, Instance, ProviderSetup};
-use kerf_engine::catalogue::InstanceType;
+use kerf_engine::catalogue::InstanceTypes;
 use kerf_operator::logs::ObjectKind;
 use kerf_operator::{Concurrency, ControllerName, Reconcile, ReconcileError, SharedCluster};
 use kerf_runtime::{ApiError, Clock, ReconcileAction, with_retries};
@@ -91,7 +91,7 @@ pub(crate) struct Registration {
     client: Client,
     cluster: SharedCluster,
     clock: Clock,
-    types: Arc<Vec<InstanceType>>,
+    types: InstanceTypes,
     label_rules: LabelRules,
     partition: String,
 }
@@ -120,7 +120,7 @@ impl Registration {
     pub(crate) fn add_to(
         setup: &mut ProviderSetup<'_>,
         pending: PendingRegistrations,
-        types: Arc<Vec<InstanceType>>,
+        types: InstanceTypes,
         label_rules: LabelRules,
         partition: String,
     ) {
@@ -179,7 +179,7 @@ impl Registration {
             .filter_map(|label| labels.get(*label).map(String::as_str))
             .collect();
         let [type_name, zone, capacity_type] = key[..] else { return None };
-        let instance_type = self.types.iter().find(|instance_type| instance_type.name == type_name)?;
+        let instance_type = self.types.find(type_name)?.instance_type();
         let offering = instance_type.offerings.iter().find(|offering| {
             node::offering_key(&instance_type.name, offering)
                 .is_some_and(|(_, own_zone, own_type)| own_zone == zone && own_type == capacity_type)

@@ -8,7 +8,7 @@ use kerf_api::conditions::{ConditionStatus, READY};
 use kerf_api::labels::LabelRules;
 use kerf_api::nodepool::NodePool;
 use kerf_api::slim::Str;
-use kerf_engine::catalogue::InstanceType;
+use kerf_engine::catalogue::InstanceTypes;
 use kerf_engine::{Input, NodeClaimInput, PoolAvailability, PoolInput, UnsupportedStorage};
 
 use crate::claims::TrackedClaim;
@@ -22,7 +22,7 @@ pub struct InputContext {
     /// Time for which the decision is made.
     pub at: Timestamp,
     /// Instance types by pool. A pool without an entry could not be listed and launches nothing.
-    pub instance_types: BTreeMap<Str, Arc<Vec<InstanceType>>>,
+    pub instance_types: BTreeMap<Str, InstanceTypes>,
     /// The provider's rules about labels.
     pub label_rules: LabelRules,
     /// Storage that the provider's instances cannot use.
@@ -58,11 +58,8 @@ impl Cluster {
 
     /// Returns the pools in their current state, and the lists of instance types that they launch
     /// from.
-    pub(crate) fn engine_pools<'a>(
-        &self,
-        context: &'a InputContext,
-    ) -> (Vec<PoolInput>, Vec<&'a Arc<Vec<InstanceType>>>) {
-        let mut catalogues: Vec<&'a Arc<Vec<InstanceType>>> = Vec::new();
+    pub(crate) fn engine_pools<'a>(&self, context: &'a InputContext) -> (Vec<PoolInput>, Vec<&'a InstanceTypes>) {
+        let mut catalogues: Vec<&'a InstanceTypes> = Vec::new();
         let pools: Vec<PoolInput> = self
             .pools
             .values()
@@ -70,7 +67,7 @@ impl Cluster {
                 let catalogue = context.instance_types.get(pool.metadata.name.as_deref().unwrap_or_default());
                 // Pools with the same list share one entry.
                 let index = catalogue.map(|types| {
-                    catalogues.iter().position(|known| Arc::ptr_eq(known, types)).unwrap_or_else(|| {
+                    catalogues.iter().position(|known| known.is_same(types)).unwrap_or_else(|| {
                         catalogues.push(types);
                         catalogues.len() - 1
                     })

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use kerf_api::labels::LabelRules;
 use kerf_api::slim::{Node, Pod, Str};
-use kerf_engine::catalogue::InstanceType;
+use kerf_engine::catalogue::InstanceTypes;
 use kerf_engine::{
     EffectiveZone, IncrementalSolver, PoolAvailability, PoolInput, PoolWithoutTypes, RelaxedPod, Settings, Solution,
     TypesBeyondLimits, UnsupportedStorage,
@@ -25,7 +25,7 @@ pub(crate) struct SolverCache {
     solver: IncrementalSolver,
     settings: Settings,
     pools: Vec<PoolInput>,
-    instance_types: BTreeMap<Str, Arc<Vec<InstanceType>>>,
+    instance_types: BTreeMap<Str, InstanceTypes>,
     label_rules: LabelRules,
     unsupported_storage: UnsupportedStorage,
 }
@@ -33,9 +33,7 @@ pub(crate) struct SolverCache {
 impl SolverCache {
     /// Returns true if the solver was prepared for exactly these inputs and is not stale.
     fn is_valid_for(&self, context: &InputContext, settings: &Settings, pools: &[PoolInput]) -> bool {
-        let is_same = |a: (&Str, &Arc<Vec<InstanceType>>), b: (&Str, &Arc<Vec<InstanceType>>)| {
-            a.0 == b.0 && Arc::ptr_eq(a.1, b.1)
-        };
+        let is_same = |a: (&Str, &InstanceTypes), b: (&Str, &InstanceTypes)| a.0 == b.0 && a.1.is_same(b.1);
         !self.solver.is_stale()
             && self.settings == *settings
             && self.pools == pools

@@ -11,7 +11,7 @@ use kerf_api::crds::CrdVariant;
 use kerf_api::labels::LabelRules;
 use kerf_api::nodepool::NodeClassReference;
 use kerf_cloud::CloudProvider;
-use kerf_engine::catalogue::InstanceType;
+use kerf_engine::catalogue::InstanceTypes;
 use kerf_operator::{Publish, Registry, SharedCluster};
 use kerf_runtime::Clock;
 use kerf_sandbox::Cloud;
@@ -61,9 +61,9 @@ pub(crate) trait Provider: Send + Sync {
     /// Returns the provider's rules about labels.
     fn label_rules(&self) -> &LabelRules;
 
-    /// Returns the instance types of a node class, for a plan. Returns the same `Arc` for classes
-    /// with equal types, and `None` if the class is not in `objects` and its types depend on it.
-    fn instance_types(&self, class: &NodeClassReference, objects: &Objects) -> Option<Arc<Vec<InstanceType>>>;
+    /// Returns the instance types of a node class, for a plan. Returns clones of one list for
+    /// classes with equal types, and `None` if the class is not in `objects` and its types depend on it.
+    fn instance_types(&self, class: &NodeClassReference, objects: &Objects) -> Option<InstanceTypes>;
 
     /// Creates the provider for controllers.
     fn cloud(&self, parts: CloudParts) -> Arc<dyn CloudProvider>;

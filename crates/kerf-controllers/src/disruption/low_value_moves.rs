@@ -52,15 +52,14 @@ pub(crate) fn low_value_moves(
         commands.iter().flat_map(|(_, command)| &command.nodes).map(|node| &node.name),
     );
     let is_low_value = |command: &DisruptionCommand| {
-        let moved_price = settled_pods.moved_price(command);
-        moved_price > Price::ZERO
-            && command.saved().nanos()
-                < SAVINGS_TO_MOVED_PRICE_RATIO_MIN.saturating_mul(moved_price.max(command.price_after).nanos())
+        settled_pods.moved_price(command).is_some_and(|moved_price| {
+            command.saved() < moved_price.max(command.price_after).times(SAVINGS_TO_MOVED_PRICE_RATIO_MIN)
+        })
     };
     let held: Vec<(usize, &DisruptionCommand)> =
         commands.into_iter().filter(|(_, command)| is_low_value(command)).collect();
     let saved: Price = held.iter().map(|(_, command)| command.saved()).sum();
-    if saved.nanos().saturating_mul(HELD_SAVINGS_DIVISOR) >= plan.price_before.nanos() {
+    if saved.times(HELD_SAVINGS_DIVISOR) >= plan.price_before {
         return BTreeSet::new();
     }
     held.into_iter().map(|(index, _)| index).collect()
@@ -88,18 +87,19 @@ impl<'a> SettledPods<'a> {
     }
 
     /// Returns the share of the nodes' prices that the settled pods use which a command moves. A
-    /// pod's share is its largest share of its node's CPU or memory.
-    fn moved_price(&self, command: &DisruptionCommand) -> Price {
-        let mut total = 0_i128;
+    /// pod's share is its largest share of its node's CPU or memory. Returns `None` if the command
+    /// moves no settled pod.
+    fn moved_price(&self, command: &DisruptionCommand) -> Option<Price> {
+        let mut total: Option<Price> = None;
         for node in &command.nodes {
             let Some(node_object) = self.nodes.get(node.name.as_str()) else { continue };
             for pod in self.pods.get(node.name.as_str()).into_iter().flatten() {
                 if command.pods.binary_search(&pod.namespaced_name()).is_ok() {
-                    total += price_share(node_object, pod, node.price);
+                    total = Some(total.unwrap_or_default() + price_share(node_object, pod, node.price));
                 }
             }
         }
-        Price::from_nanos(i64::try_from(total).unwrap_or(i64::MAX))
+        total
     }
 }
 
@@ -109,16 +109,15 @@ fn is_settled_pod(pod: &Pod, now: Timestamp, cooldown_end: Option<Timestamp>) ->
     has_run_for_long || cooldown_end.is_some_and(|end| now < end)
 }
 
-/// Returns the node's price times the pod's largest share of the node's CPU or memory, in
-/// billionths of a dollar. It is at least 1, so that a pod without requests counts too.
-fn price_share(node: &Node, pod: &Pod, price: Price) -> i128 {
+/// Returns the node's price times the pod's largest share of the node's CPU or memory.
+fn price_share(node: &Node, pod: &Pod, price: Price) -> Price {
     let requests = pod_requests(pod);
     let share = |resource: &str| {
         let (requested, allocatable) =
             (requests.get(resource)?.milli_value(), node.status.allocatable.get(resource)?.milli_value());
-        (allocatable > 0).then(|| i128::from(price.nanos()) * i128::from(requested) / i128::from(allocatable))
+        price.share(i128::from(requested), i128::from(allocatable))
     };
-    [share("cpu"), share("memory")].into_iter().flatten().max().unwrap_or_default().max(1)
+    [share("cpu"), share("memory")].into_iter().flatten().max().unwrap_or_default()
 }
 
 #[cfg(test)]

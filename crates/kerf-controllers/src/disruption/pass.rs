@@ -16,7 +16,7 @@ use kerf_api::labels;
 use kerf_api::nodepool::NodePool;
 use kerf_api::slim::Str;
 use kerf_cloud::InstanceTypesError;
-use kerf_engine::catalogue::{InstanceType, Offering};
+use kerf_engine::catalogue::{InstanceTypes, Offering};
 use kerf_engine::{
     DisruptionCommand, DisruptionPlan, DisruptionSettings, Input, Method, MethodFilter, MethodReport, Passes,
     PlannedClaim, ReservedMode, UnsupportedStorage, ValidationFailure, consolidation_deferred_until, next_commands,
@@ -92,7 +92,7 @@ struct WaitingCommands {
 /// Data that one pass decides on.
 struct ClusterSnapshot {
     input: Arc<Input>,
-    instance_types: BTreeMap<Str, Arc<Vec<InstanceType>>>,
+    instance_types: BTreeMap<Str, InstanceTypes>,
 }
 
 impl DisruptionController {
@@ -388,7 +388,7 @@ impl DisruptionController {
 
     /// Returns the instance types of every managed NodePool. Nodes of a NodePool whose types cannot
     /// be listed are not consolidated.
-    async fn instance_types(&self) -> BTreeMap<Str, Arc<Vec<InstanceType>>> {
+    async fn instance_types(&self) -> BTreeMap<Str, InstanceTypes> {
         let pools: Vec<(Str, Arc<NodePool>)> = {
             let cluster = self.ctx.cluster.lock();
             let managed = cluster.all::<NodePool>().iter().filter(|(_, pool)| self.ctx.manages_pool(pool));
@@ -478,20 +478,19 @@ fn requeue_at(now: Timestamp, until: Timestamp) -> ReconcileAction {
 fn launchable_offerings(snapshot: &ClusterSnapshot, planned: &PlannedClaim) -> Vec<OfferingKey> {
     let Some(types) = snapshot.instance_types.get(&planned.pool) else { return Vec::new() };
     let launch = &planned.launch;
-    let allowed_types = launch.instance_types.iter().filter_map(|name| types.iter().find(|t| t.name == *name));
+    let allowed_types = launch.instance_types.iter().filter_map(|name| types.find(name));
     let single_value = |offering: &Offering, key: &str| match offering.requirements.get(key)?.allowed_values()? {
         [value] => Some(value.clone()),
         _ => None,
     };
     let offerings = allowed_types.flat_map(|instance_type| {
         let allowed = instance_type
-            .offerings
-            .iter()
-            .filter(|o| o.available && launch.requirements.intersects(&o.requirements).is_ok());
-        allowed.filter_map(|offering| {
+            .offerings()
+            .filter(|o| o.is_available() && launch.requirements.intersects(&o.requirements).is_ok());
+        allowed.filter_map(move |offering| {
             Some(OfferingKey {
-                zone: single_value(offering, labels::ZONE)?,
-                capacity_type: single_value(offering, labels::CAPACITY_TYPE)?,
+                zone: single_value(&offering, labels::ZONE)?,
+                capacity_type: single_value(&offering, labels::CAPACITY_TYPE)?,
                 instance_type: instance_type.name.clone(),
             })
         })

@@ -4,18 +4,18 @@
 //! it.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use kerf_api::labels;
 use kerf_api::slim::Str;
 use kerf_engine::Price;
-use kerf_engine::catalogue::{InstanceType, Offering};
+use kerf_engine::catalogue::{InstanceType, InstanceTypes, Offering};
 
 use super::exposition::{Exposition, LabelPairs};
 
 /// The instance types of each pool.
 #[derive(Debug, Default)]
-pub struct OfferingMetrics(Mutex<BTreeMap<Str, Arc<Vec<InstanceType>>>>);
+pub struct OfferingMetrics(Mutex<BTreeMap<Str, InstanceTypes>>);
 
 /// Instance type, capacity type and zone of an offering.
 type OfferingLabels<'t> = (&'t Str, &'t str, &'t str);
@@ -30,34 +30,35 @@ struct OfferingStatus {
 }
 
 impl OfferingMetrics {
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<Str, Arc<Vec<InstanceType>>>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<Str, InstanceTypes>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Replaces the instance types of a pool.
-    pub(super) fn set_pool_types(&self, pool: &str, types: &Arc<Vec<InstanceType>>) {
+    pub(super) fn set_pool_types(&self, pool: &str, types: &InstanceTypes) {
         self.lock().insert(Str::from(pool), types.clone());
     }
 
     /// Writes the offerings of all pools and forgets pools for which `is_pool` is false. With
     /// `has_reserved`, each type gets a reserved series in every zone in which it is offered.
     pub(super) fn write(&self, out: &mut Exposition, is_pool: impl Fn(&str) -> bool, has_reserved: bool) {
-        let by_pool: Vec<Arc<Vec<InstanceType>>> = {
+        let by_pool: Vec<InstanceTypes> = {
             let mut all = self.lock();
             all.retain(|pool, _| is_pool(pool));
             all.values().cloned().collect()
         };
         let mut types: BTreeMap<&Str, &InstanceType> = BTreeMap::new();
         let mut offerings: BTreeMap<OfferingLabels<'_>, OfferingStatus> = BTreeMap::new();
-        for instance_type in by_pool.iter().flat_map(|types| types.iter()) {
-            types.entry(&instance_type.name).or_insert(instance_type);
-            for offering in &instance_type.offerings {
-                for (capacity_type, zone) in capacity_types_and_zones(offering) {
-                    let status = offerings.entry((&instance_type.name, capacity_type, zone)).or_default();
-                    status.is_available |= offering.available;
+        for listed in by_pool.iter().flat_map(InstanceTypes::iter) {
+            let name = &listed.instance_type().name;
+            types.entry(name).or_insert(listed.instance_type());
+            for offering in listed.offerings() {
+                for (capacity_type, zone) in capacity_types_and_zones(offering.offering()) {
+                    let status = offerings.entry((name, capacity_type, zone)).or_default();
+                    status.is_available |= offering.is_available();
                     status.price.get_or_insert(offering.price);
                     if has_reserved {
-                        offerings.entry((&instance_type.name, labels::CAPACITY_TYPE_RESERVED, zone)).or_default();
+                        offerings.entry((name, labels::CAPACITY_TYPE_RESERVED, zone)).or_default();
                     }
                 }
             }

@@ -11,7 +11,7 @@ use kerf_cloud::{
     CloudProvider, CreateError, DriftError, Instance, InstanceError, InstanceTypesError, ListError, NodeClassKind,
     ProviderSetup, RegistrationHook, RepairPolicy, StartError, UNCLASSIFIED_LABEL,
 };
-use kerf_engine::catalogue::InstanceType;
+use kerf_engine::catalogue::InstanceTypes;
 use kerf_runtime::Clock;
 
 use super::Metrics;
@@ -92,10 +92,7 @@ impl CloudProvider for MeteredProvider {
         self.metered("List", "", self.inner.list(), |_| UNCLASSIFIED_LABEL)
     }
 
-    fn instance_types<'a>(
-        &'a self,
-        pool: &'a NodePool,
-    ) -> BoxFuture<'a, Result<Arc<Vec<InstanceType>>, InstanceTypesError>> {
+    fn instance_types<'a>(&'a self, pool: &'a NodePool) -> BoxFuture<'a, Result<InstanceTypes, InstanceTypesError>> {
         let name = pool.metadata.name.as_deref().unwrap_or_default();
         let call = self.metered("GetInstanceTypes", name, self.inner.instance_types(pool), |_| UNCLASSIFIED_LABEL);
         async move {

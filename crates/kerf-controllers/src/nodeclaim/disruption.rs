@@ -123,7 +123,7 @@ impl ClaimDisruption {
             let types = self.ctx.cloud.instance_types(object).await;
             let types =
                 types.map_err(|cause| Error::Cloud { operation: "getting instance types", cause: cause.into() })?;
-            if let Some(reason) = drift_reason(&engine_claim, pool, &types, rules, now) {
+            if let Some(reason) = drift_reason(&engine_claim, pool, types.types(), rules, now) {
                 return Ok(DriftCheck::Drifted(reason));
             }
             let mut verified = self.types_verified_until();

@@ -42,11 +42,10 @@ impl Reconcile for NodePoolCost {
         };
         match self.ctx.cloud.instance_types(&pool).await {
             Ok(types) => {
-                let types: BTreeMap<&str, &InstanceType> = types.iter().map(|t| (t.name.as_str(), t)).collect();
+                let types: BTreeMap<&str, &InstanceType> = types.types().iter().map(|t| (t.name.as_str(), t)).collect();
                 let cluster = self.ctx.cluster.lock();
                 let prices = cluster.claims_of_pool(name).filter_map(|claim| price(claim, &types));
-                let total: i64 = prices.map(Price::nanos).fold(0, i64::saturating_add);
-                metrics.nodepools_cost.set(&[name], Price::from_nanos(total).dollars());
+                metrics.nodepools_cost.set(&[name], prices.sum::<Price>().dollars());
             }
             Err(cause) => {
                 error!(error = %cause, "failed to determine the cost of nodepool");

@@ -14,7 +14,7 @@ use kerf_api::nodepool::NodePool;
 use kerf_api::quantity::Quantity;
 use kerf_api::slim::{Pod, Str};
 use kerf_cloud::InstanceTypesError;
-use kerf_engine::catalogue::InstanceType;
+use kerf_engine::catalogue::InstanceTypes;
 use kerf_engine::{PlannedClaim, PreferencePolicy, Solution, UnsupportedStorage, is_provisionable};
 use kerf_runtime::{ReconcileAction, Rng, ShutdownSignal};
 use kerf_state::{Cluster, InputContext, SyncStatus, Tracked as _};
@@ -208,7 +208,7 @@ impl Provisioner {
 
     /// Returns the instance types of every managed NodePool. A NodePool whose types cannot be
     /// listed is skipped.
-    async fn instance_types(&self) -> BTreeMap<Str, Arc<Vec<InstanceType>>> {
+    async fn instance_types(&self) -> BTreeMap<Str, InstanceTypes> {
         let pools: Vec<(Str, Arc<NodePool>)> = {
             let cluster = self.ctx.cluster.lock();
             let all = cluster.all::<NodePool>().iter();

@@ -15,6 +15,7 @@ use kerf_api::conditions::{ConditionStatus, READY};
 use kerf_api::nodepool::{NODES_RESOURCE, NodePool};
 use kerf_api::quantity::Quantity;
 use kerf_api::slim::Str;
+use kerf_engine::catalogue::InstanceTypes;
 use kerf_engine::{PlannedClaim, claim_from_template};
 use kerf_runtime::ReconcileAction;
 use kerf_state::{NodeClassState, to_engine_pool};
@@ -129,7 +130,7 @@ impl Reconcile for StaticProvisioning {
         }
         let planned = claim_from_template(
             &to_engine_pool(&pool, &NodeClassState::Ready, None),
-            &[],
+            &InstanceTypes::default(),
             self.ctx.cloud.label_rules(),
         );
         let created = join_all((0..granted).map(|_| self.create(&planned, &pool, name))).await;

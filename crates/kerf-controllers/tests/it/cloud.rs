@@ -13,7 +13,7 @@ use kerf_cloud::{
     CloudProvider, CreateError, DriftError, Instance, InstanceError, InstanceTypesError, ListError, NodeClassKind,
     ProviderSetup, RegistrationHook, RepairPolicy,
 };
-use kerf_engine::catalogue::InstanceType;
+use kerf_engine::catalogue::InstanceTypes;
 use kerf_kwok::Kwok;
 
 /// Result of a launch.
@@ -128,12 +128,9 @@ impl CloudProvider for ScriptedCloud {
         }
     }
 
-    fn instance_types<'a>(
-        &'a self,
-        pool: &'a NodePool,
-    ) -> BoxFuture<'a, Result<Arc<Vec<InstanceType>>, InstanceTypesError>> {
+    fn instance_types<'a>(&'a self, pool: &'a NodePool) -> BoxFuture<'a, Result<InstanceTypes, InstanceTypesError>> {
         if self.has_no_instance_types.load(Ordering::SeqCst) {
-            return futures::future::ready(Ok(Arc::default())).boxed();
+            return futures::future::ready(Ok(InstanceTypes::default())).boxed();
         }
         self.inner.instance_types(pool)
     }

@@ -17,7 +17,7 @@ use kerf_cloud::{
     CloudProvider, CreateError, DriftError, Instance, InstanceError, InstanceTypesError, ListError, NodeClassKind,
     RepairPolicy,
 };
-use kerf_engine::catalogue::InstanceType;
+use kerf_engine::catalogue::InstanceTypes;
 use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
@@ -107,11 +107,8 @@ impl CloudProvider for CountdownCloud {
         ready(Ok(requests_left.keys().map(instance).collect())).boxed()
     }
 
-    fn instance_types<'a>(
-        &'a self,
-        _: &'a NodePool,
-    ) -> BoxFuture<'a, Result<Arc<Vec<InstanceType>>, InstanceTypesError>> {
-        ready(Ok(Arc::default())).boxed()
+    fn instance_types<'a>(&'a self, _: &'a NodePool) -> BoxFuture<'a, Result<InstanceTypes, InstanceTypesError>> {
+        ready(Ok(InstanceTypes::default())).boxed()
     }
 
     fn drift<'a>(&'a self, _: &'a NodeClaim) -> BoxFuture<'a, Result<Option<String>, DriftError>> {

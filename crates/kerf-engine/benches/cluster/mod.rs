@@ -187,7 +187,7 @@ pub(crate) fn input(pods: Vec<Pod>, nodes: usize) -> Input {
     Input {
         at: "2026-03-04T12:00:00Z".parse().unwrap_or_default(),
         pools: vec![pool],
-        catalogues: vec![Arc::new((1..=400).map(instance_type).collect())],
+        catalogues: vec![(1..=400).map(instance_type).collect()],
         label_rules: LabelRules::kwok(),
         node_claims: Vec::new(),
         nodes: (0..nodes).map(node).map(Arc::new).collect(),
@@ -235,10 +235,10 @@ pub(crate) fn instance_type_with(name: &str, cpus: i64, gibibytes: i64, nanos: i
     let memory = gibibytes * 1024 * 1024 * 1024;
     let price = Price::from_nanos(nanos);
     let offering = |zone: &str, capacity_type: &str| Offering {
-        requirements: [one(labels::ZONE, &[zone]), one(labels::CAPACITY_TYPE, &[capacity_type])].into_iter().collect(),
+        requirements: Arc::new(
+            [one(labels::ZONE, &[zone]), one(labels::CAPACITY_TYPE, &[capacity_type])].into_iter().collect(),
+        ),
         price,
-        available: true,
-        reservation_capacity: 0,
         capacity_override: None,
         overhead_override: None,
     };
@@ -251,15 +251,16 @@ pub(crate) fn instance_type_with(name: &str, cpus: i64, gibibytes: i64, nanos: i
             one(labels::CAPACITY_TYPE, &["spot", "on-demand"]),
         ]
         .into_iter()
-        .collect::<Requirements>(),
+        .collect::<Requirements>()
+        .into(),
         name,
-        offerings: vec![
+        offerings: Arc::new([
             offering("zone-1", "spot"),
             offering("zone-2", "spot"),
             offering("zone-1", "on-demand"),
             offering("zone-2", "on-demand"),
             offering("zone-3", "on-demand"),
-        ],
+        ]),
         capacity: resources(&[
             ("cpu", &cpus.to_string()),
             ("memory", &memory.to_string()),

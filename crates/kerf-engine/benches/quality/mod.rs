@@ -5,7 +5,6 @@ use std::sync::Arc;
 use kerf_api::labels;
 use kerf_api::quantity::Quantity;
 use kerf_api::slim::{Pod, PodPhase, Str};
-use kerf_engine::catalogue::InstanceType;
 use kerf_engine::{DisruptionSettings, Effort, Input, Passes, disrupt};
 
 use super::cluster::{SplitMix64, instance_type_with, pod, resources, settings};
@@ -61,7 +60,7 @@ fn churned_cluster(seed: u64) -> Input {
     let sizes = [2, 4, 8, 16, 32];
     // Approximately as clouds charge: most of the price is for the CPUs.
     let price = |cpus: i64, gibibytes: i64| cpus * 35_500_000 + gibibytes * 3_400_000;
-    let types: Vec<InstanceType> = FAMILIES
+    input.catalogues[0] = FAMILIES
         .iter()
         .flat_map(|(family, per_cpu)| {
             let type_of_size = |cpus: i64| {
@@ -70,7 +69,6 @@ fn churned_cluster(seed: u64) -> Input {
             sizes.map(type_of_size)
         })
         .collect();
-    input.catalogues[0] = Arc::new(types);
     for i in 0..nodes {
         let (cpus, (family, per_cpu)) = (rng.pick(&[2, 4, 8, 16, 32]), rng.pick(&FAMILIES));
         let gibibytes = cpus * per_cpu as usize;

@@ -11,6 +11,7 @@ use kerf_api::slim::Str;
 use rustc_hash::FxHashMap;
 
 use super::instance_type::{InstanceType, Offering};
+use super::list::{InstanceTypeRef, InstanceTypes};
 use crate::bits::Bits;
 use crate::price::Price;
 use crate::requirement::Requirement;
@@ -76,7 +77,7 @@ pub(crate) struct RowView {
 }
 
 impl CompiledCatalogue {
-    pub(crate) fn new(types: &[InstanceType], names: &mut ResourceNames, table: &mut RequirementTable) -> Self {
+    pub(crate) fn new(types: &InstanceTypes, names: &mut ResourceNames, table: &mut RequirementTable) -> Self {
         let mut catalogue = Self {
             types: Vec::with_capacity(types.len()),
             rows: Vec::new(),
@@ -107,22 +108,23 @@ impl CompiledCatalogue {
     fn add_rows(
         &mut self,
         type_ix: usize,
-        instance_type: &InstanceType,
+        instance_type: InstanceTypeRef<'_>,
         names: &mut ResourceNames,
         table: &mut RequirementTable,
         offering_sets: &mut Vec<RequirementSetIx>,
     ) {
         let mut groups: Vec<(&Offering, RowIx)> = Vec::new();
         let base = self.rows.len();
-        self.rows.push(CatalogueRow { type_ix, allocatable: allocatable(instance_type, None, names) });
-        for offering in &instance_type.offerings {
+        self.rows.push(CatalogueRow { type_ix, allocatable: allocatable(&instance_type, None, names) });
+        for listed in instance_type.offerings() {
+            let offering = listed.offering();
             let capacity_type = single(offering, labels::CAPACITY_TYPE);
             let reservation = (capacity_type == "reserved").then(|| reservation_id(offering)).flatten();
             if let Some((key, id)) = &reservation {
                 self.reservation_key.get_or_insert_with(|| key.clone());
-                self.record_reservation(id, offering.reservation_capacity);
+                self.record_reservation(id, listed.reservation_capacity());
             }
-            if !offering.available {
+            if !listed.is_available() {
                 continue;
             }
             let overridden = offering.capacity_override.is_some() || offering.overhead_override.is_some();
@@ -133,8 +135,10 @@ impl CompiledCatalogue {
             let row = match existing_row {
                 Some(row) => row,
                 None if overridden => {
-                    self.rows
-                        .push(CatalogueRow { type_ix, allocatable: allocatable(instance_type, Some(offering), names) });
+                    self.rows.push(CatalogueRow {
+                        type_ix,
+                        allocatable: allocatable(&instance_type, Some(offering), names),
+                    });
                     groups.push((offering, self.rows.len() - 1));
                     self.rows.len() - 1
                 }
@@ -276,9 +280,11 @@ fn allocatable(instance_type: &InstanceType, overrides: Option<&Offering>, names
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
 
     use super::super::instance_type::Overhead;
     use super::*;
+    use crate::requirement::Requirements;
 
     // spec 04 #37
     #[test]
@@ -288,34 +294,33 @@ mod tests {
             ..Overhead::default()
         };
         let only_cpu =
-            |cpu: &str| Overhead { kube_reserved: [("cpu", cpu)].try_into().unwrap(), ..Overhead::default() };
+            |cpu: &str| Arc::new(Overhead { kube_reserved: [("cpu", cpu)].try_into().unwrap(), ..Overhead::default() });
         let offering = |zone: &str, overhead_override| Offering {
             requirements: [
                 Requirement::one_of(labels::ZONE, [zone.into()]),
                 Requirement::one_of(labels::CAPACITY_TYPE, ["spot".into()]),
             ]
             .into_iter()
-            .collect(),
+            .collect::<Requirements>()
+            .into(),
             price: Price::from_nanos(1),
-            available: true,
-            reservation_capacity: 0,
             capacity_override: None,
             overhead_override,
         };
         let instance_type = InstanceType {
             name: "t".into(),
-            requirements: [Requirement::one_of(labels::INSTANCE_TYPE, ["t".into()])].into_iter().collect(),
-            offerings: vec![
+            requirements: Arc::new([Requirement::one_of(labels::INSTANCE_TYPE, ["t".into()])].into_iter().collect()),
+            offerings: Arc::new([
                 offering("a", Some(only_cpu("3"))),
                 offering("b", None),
                 offering("c", Some(only_cpu("3"))),
                 offering("d", None),
-            ],
+            ]),
             capacity: [("cpu", "8"), ("memory", "4Gi")].try_into().unwrap(),
             overhead: reserved("1"),
         };
         let (mut names, mut table) = (ResourceNames::default(), RequirementTable::new([]));
-        let catalogue = CompiledCatalogue::new(&[instance_type], &mut names, &mut table);
+        let catalogue = CompiledCatalogue::new(&InstanceTypes::from_iter([instance_type]), &mut names, &mut table);
         let rows: Vec<(String, String)> = catalogue
             .rows
             .iter()

@@ -1,5 +1,7 @@
 //! Instance types and their offerings, as a cloud provider describes them.
 
+use std::sync::Arc;
+
 use kerf_api::quantity::Quantity;
 use kerf_api::slim::{ResourceList, Str};
 
@@ -7,14 +9,18 @@ use crate::price::Price;
 use crate::requirement::Requirements;
 
 /// An instance type of a provider (spec 04 §2.3).
+///
+/// A clone shares every part. A provider has one list of types for each node class; to make the
+/// types of a class, it clones those of another class and replaces the parts that differ. A
+/// requirement set that differs in one requirement shares the others.
 #[derive(Debug, Clone)]
 pub struct InstanceType {
     /// The value of the label `node.kubernetes.io/instance-type`.
     pub name: Str,
     /// Label values that nodes of this type can have.
-    pub requirements: Requirements,
-    /// Offerings, pairwise distinct.
-    pub offerings: Vec<Offering>,
+    pub requirements: Arc<Requirements>,
+    /// Offerings, pairwise distinct. Their states are in [`InstanceTypes`](super::InstanceTypes).
+    pub offerings: Arc<[Offering]>,
     /// All resources of an instance.
     pub capacity: ResourceList,
     /// Resources that are not available to pods.
@@ -32,22 +38,20 @@ pub struct Overhead {
     pub eviction_threshold: ResourceList,
 }
 
-/// One way to buy an instance type (spec 04 §2.4).
+/// One way to buy an instance type (spec 04 §2.4). Whether it is available now, and the free slots
+/// of a reservation, are its [`OfferingState`](super::OfferingState).
 #[derive(Debug, Clone)]
 pub struct Offering {
-    /// Zone, capacity type, and for reserved capacity the reservation ID.
-    pub requirements: Requirements,
+    /// Zone, capacity type, and for reserved capacity the reservation ID. Offerings of many types
+    /// can share one set.
+    pub requirements: Arc<Requirements>,
     /// Price per hour.
     pub price: Price,
-    /// True if an instance can be launched now.
-    pub available: bool,
-    /// Number of free slots of a reservation; zero for other capacity types.
-    pub reservation_capacity: i32,
     /// Replaces or adds resources of the type's capacity. `None` to use the type's capacity.
     pub capacity_override: Option<ResourceList>,
     /// Replaces the type's overhead of each resource that it names. `None` to use the type's
     /// overhead.
-    pub overhead_override: Option<Overhead>,
+    pub overhead_override: Option<Arc<Overhead>>,
 }
 
 impl Overhead {
@@ -93,8 +97,8 @@ mod tests {
         let memory = |huge_pages: &str| {
             let instance_type = InstanceType {
                 name: Str::new_static("a"),
-                requirements: Requirements::default(),
-                offerings: Vec::new(),
+                requirements: Arc::default(),
+                offerings: Arc::default(),
                 capacity: [("memory", "20Gi"), ("hugepages-2Mi", "5Gi"), ("hugepages-1Gi", huge_pages)]
                     .try_into()
                     .unwrap(),

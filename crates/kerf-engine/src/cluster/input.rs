@@ -13,7 +13,7 @@ use kerf_api::slim::{
     PodDisruptionBudget, ReplicaOwner, ResourceList, Service, StorageClass, Str, Taint, TopologySpreadConstraint,
 };
 
-use crate::catalogue::InstanceType;
+use crate::catalogue::InstanceTypes;
 use crate::disrupt::{ClaimLifecycle, LaunchBackoff, PoolDisruption};
 
 /// A cluster and its instance types at one time.
@@ -24,7 +24,7 @@ pub struct Input {
     /// NodePools, in any order.
     pub pools: Vec<PoolInput>,
     /// Lists of instance types. Pools refer to theirs by index.
-    pub catalogues: Vec<Arc<Vec<InstanceType>>>,
+    pub catalogues: Vec<InstanceTypes>,
     /// The provider's label rules: well-known and restricted labels.
     pub label_rules: LabelRules,
     /// NodeClaims.

@@ -17,7 +17,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::command::DisruptionCommand;
 use super::input::ClaimLifecycle;
-use crate::catalogue::{InstanceType, Offering};
+use crate::catalogue::{InstanceType, Offering, OfferingRef, OfferingState};
 use crate::cluster::{Input, NodeClaimInput, PoolInput};
 use crate::solve::{LaunchEstimate, PlannedClaim};
 
@@ -158,24 +158,24 @@ fn remove_nodes(input: &mut Input, command: &DisruptionCommand, targets: &FxHash
 fn add_replacement(input: &mut Input, planned: &PlannedClaim, name: &Str) -> Option<()> {
     let estimate = planned.launch.estimate.as_ref()?;
     let pool = input.pools.iter().find(|p| p.name == planned.pool)?.clone();
-    let types = input.catalogues.get_mut(pool.catalogue?)?;
-    let instance_type = Arc::make_mut(types).iter_mut().find(|t| t.name == estimate.instance_type)?;
-    let offering = instance_type.offerings.iter_mut().find(|o| matches_estimate(o, estimate, planned))?;
+    let current_types = input.catalogues.get_mut(pool.catalogue?)?;
+    let types = current_types.clone();
+    let instance_type = types.find(&estimate.instance_type)?;
+    let offering = instance_type.offerings().find(|o| matches_estimate(*o, estimate, planned))?;
     if estimate.capacity_type == labels::CAPACITY_TYPE_RESERVED {
-        offering.reservation_capacity -= 1;
-        offering.available = offering.reservation_capacity > 0;
+        let reservation_capacity = offering.reservation_capacity() - 1;
+        let state = OfferingState { is_available: reservation_capacity > 0, reservation_capacity };
+        current_types.set_state(offering.ix(), state);
     }
-    let offering = offering.clone();
-    let instance_type = input.catalogues.get(pool.catalogue?)?.iter().find(|t| t.name == estimate.instance_type)?;
-    let (node, claim) = replacement_node_and_claim(name, &pool, planned, instance_type, &offering, input.at);
+    let (node, claim) = replacement_node_and_claim(name, &pool, planned, &instance_type, &offering, input.at);
     input.nodes.push(Arc::new(node));
     input.node_claims.push(claim);
     Some(())
 }
 
-fn matches_estimate(offering: &Offering, estimate: &LaunchEstimate, planned: &PlannedClaim) -> bool {
+fn matches_estimate(offering: OfferingRef<'_>, estimate: &LaunchEstimate, planned: &PlannedClaim) -> bool {
     let allows = |key: &str, value: &Str| offering.requirements.get(key).is_none_or(|r| r.has(value));
-    offering.available
+    offering.is_available()
         && offering.price == estimate.price
         && allows(labels::ZONE, &estimate.zone)
         && allows(labels::CAPACITY_TYPE, &estimate.capacity_type)
@@ -195,7 +195,7 @@ fn replacement_node_and_claim(
         (labels::REGISTERED, Str::new_static("true")),
         (labels::INITIALIZED, Str::new_static("true")),
     ];
-    let requirements = instance_type.requirements.iter().chain(&offering.requirements);
+    let requirements = instance_type.requirements.iter().chain(offering.requirements.iter());
     let from_type = requirements.filter_map(|r| match r.allowed_values() {
         Some([value]) => Some((r.key().clone(), value.clone())),
         Some(_) | None => None,
@@ -246,7 +246,7 @@ fn replacement_node_and_claim(
 
 /// Returns the resources that the node has for pods.
 fn allocatable(instance_type: &InstanceType, offering: &Offering) -> ResourceList {
-    let overhead = offering.overhead_override.as_ref().unwrap_or(&instance_type.overhead);
+    let overhead = offering.overhead_override.as_deref().unwrap_or(&instance_type.overhead);
     let capacity = offering.capacity_override.as_ref().map_or_else(
         || instance_type.capacity.clone(),
         |overrides| instance_type.capacity.iter().chain(overrides.iter()).map(|(name, q)| (name.clone(), q)).collect(),

@@ -17,7 +17,8 @@ use crate::price::Price;
 pub struct BalancedScore {
     /// Name of the NodePool.
     pub pool: Str,
-    /// Savings per hour of the command in this pool.
+    /// Savings per hour of the command in this pool. If the command has nodes of several pools, the
+    /// share of this pool, rounded to a nano-dollar.
     pub saved: Price,
     /// Disruption cost of the command in this pool.
     pub disruption: f64,
@@ -75,7 +76,7 @@ impl Totals {
     }
 
     /// Returns the score of a command for one pool: its share of the savings divided by its share
-    /// of the disruption.
+    /// of the disruption. `saved` is in nano-dollars per hour.
     fn score(&self, pool: usize, saved: f64, disruption: f64) -> f64 {
         let (saved, disrupted) = self.shares(pool, saved, disruption);
         if saved <= 0.0 {
@@ -94,7 +95,7 @@ impl Totals {
         if total.price <= Price::ZERO || total.disruption <= 0.0 {
             return (0.0, 0.0);
         }
-        (saved / total.price.nanos() as f64, disruption / total.disruption)
+        (saved / total.price.nano_dollars(), disruption / total.disruption)
     }
 
     /// Returns the scores of a command, one for each of its pools with the `Balanced` policy.
@@ -108,14 +109,14 @@ impl Totals {
             let price: Price = pool_nodes().map(|f| f.known_price()).sum();
             let disruption: f64 = pool_nodes().map(|f| f.disruption_cost).sum();
             let share = if pools.len() == 1 || batch_price == Price::ZERO {
-                saved.nanos() as f64
+                saved.nano_dollars()
             } else {
-                saved.nanos() as f64 * (price.nanos() as f64 / batch_price.nanos() as f64)
+                saved.nano_dollars() * (price.nano_dollars() / batch_price.nano_dollars())
             };
             let (saved_share, disruption_share) = self.shares(pool, share, disruption);
             BalancedScore {
                 pool: survey.input.pools[pool].name.clone(),
-                saved: Price::from_nanos(share.round() as i64),
+                saved: if pools.len() == 1 { saved } else { Price::from_nanos(share.round() as i64) },
                 disruption,
                 total_price: self.0[pool].price,
                 total_disruption: self.0[pool].disruption,
@@ -131,7 +132,7 @@ impl Totals {
     /// needed, because a replacement would score lower.
     pub(crate) fn rejected_deletion_score(&self, survey: &Survey<'_>, facts: &NodeFacts<'_>) -> Option<f64> {
         let pool = facts.pool.filter(|p| is_balanced(survey, *p) && self.0[*p].price > Price::ZERO)?;
-        let score = self.score(pool, facts.known_price().nanos() as f64, facts.disruption_cost);
+        let score = self.score(pool, facts.known_price().nano_dollars(), facts.disruption_cost);
         (score < BALANCED_THRESHOLD).then_some(score)
     }
 }
@@ -145,7 +146,7 @@ fn is_balanced(survey: &Survey<'_>, pool: usize) -> bool {
 fn claim_price(survey: &Survey<'_>, facts: &NodeFacts<'_>, pool: usize) -> Option<Price> {
     let claim_labels = &facts.claim?.labels;
     let instance_type = survey.type_of(pool, claim_labels.get(labels::INSTANCE_TYPE)?)?;
-    price_of(instance_type, claim_labels.get(labels::ZONE)?, claim_labels.get(labels::CAPACITY_TYPE)?)
+    price_of(&instance_type, claim_labels.get(labels::ZONE)?, claim_labels.get(labels::CAPACITY_TYPE)?)
 }
 
 #[cfg(test)]

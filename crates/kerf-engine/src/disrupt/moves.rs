@@ -108,19 +108,16 @@ pub(crate) fn compute(pass: &mut DisruptionPass<'_, '_>, batch: &[SurveyIx]) -> 
 
 /// Returns the maximum price of all replacements for nodes of this price: 19/20 of it.
 pub(crate) fn max_replacement_price(price: Price) -> Price {
-    Price::from_nanos(price.nanos() - price.nanos() / 20)
+    price - price.divided_by(20)
 }
 
 /// Divides `max_price` among the claims in proportion to their cheapest launches. The result is the
 /// maximum price of each replacement.
 fn price_limits(claims: &[PlannedClaim], max_price: Price) -> Result<Vec<Price>, BlockReason> {
-    let cheapest = |claim: &PlannedClaim| claim.launch.estimate.as_ref().map(|e| i128::from(e.price.nanos()));
-    let prices: Vec<i128> =
+    let cheapest = |claim: &PlannedClaim| claim.launch.estimate.as_ref().map(|e| e.price);
+    let prices: Vec<Price> =
         claims.iter().map(cheapest).collect::<Option<_>>().ok_or(BlockReason::NoCheaperReplacement)?;
-    let total: i128 = prices.iter().sum();
-    if total <= 0 && !claims.is_empty() {
-        return Err(BlockReason::NoCheaperReplacement);
-    }
-    let share = |price: &i128| i64::try_from(price * i128::from(max_price.nanos()) / total).unwrap_or(i64::MAX);
-    Ok(prices.iter().map(|price| Price::from_nanos(share(price))).collect())
+    let total: Price = prices.iter().copied().sum();
+    let limit = |price: &Price| max_price.share(price.units(), total.units());
+    prices.iter().map(limit).collect::<Option<_>>().ok_or(BlockReason::NoCheaperReplacement)
 }

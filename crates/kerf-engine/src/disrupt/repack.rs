@@ -27,12 +27,12 @@ use super::wave::{can_extend, is_large_wave};
 use crate::price::Price;
 
 /// Removing a node counts as if it cost 1/50 of the node's price.
-const REMOVAL_COST_DIVISOR: i64 = 50;
+const REMOVAL_COST_DIVISOR: i128 = 50;
 /// A launched node counts for its price plus 1/divisor of it. Each value is tried in turn until the
 /// search needs at most one new node. Launches are penalized because the cluster's scheduler may
 /// bind pods elsewhere than planned; then nodes that were chosen for certain pods do not suit the
 /// others.
-const LAUNCH_PENALTY_DIVISORS: [i64; 3] = [100, 4, 1];
+const LAUNCH_PENALTY_DIVISORS: [i128; 3] = [100, 4, 1];
 /// Numbers of further nodes that one step tries to remove.
 const TRIED_NODE_COUNTS: [usize; 10] = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32];
 /// A step tries to remove nodes whose usage is below this, in thousandths.
@@ -72,7 +72,7 @@ struct RepackSearch<'p, 'a, 'i> {
     removed: Vec<SurveyIx>,
     estimate: SimulationEstimate,
     /// One of [`LAUNCH_PENALTY_DIVISORS`].
-    launch_penalty_divisor: i64,
+    launch_penalty_divisor: i128,
     pods_left: usize,
 }
 
@@ -156,11 +156,11 @@ impl<'p, 'a, 'i> RepackSearch<'p, 'a, 'i> {
         self.pass.estimate_removal(removed)
     }
 
-    /// Returns the cost of the plan in nano-dollars per hour: price of the launched nodes minus
+    /// Returns the cost of the plan in the unit of prices: price of the launched nodes minus
     /// price of the removed nodes, plus the penalties for launches and removals.
-    fn cost(&self, removed: &[SurveyIx], estimate: &SimulationEstimate) -> i64 {
+    fn cost(&self, removed: &[SurveyIx], estimate: &SimulationEstimate) -> i128 {
         let nodes: Price = removed.iter().map(|ix| self.pass.facts(*ix).known_price()).sum();
-        let (launched, nodes) = (estimate.price.nanos(), nodes.nanos());
+        let (launched, nodes) = (estimate.price.units(), nodes.units());
         launched + launched / self.launch_penalty_divisor - nodes + nodes / REMOVAL_COST_DIVISOR
     }
 }

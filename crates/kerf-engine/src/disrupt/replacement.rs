@@ -10,7 +10,7 @@ use kerf_api::slim::Str;
 
 use super::block_reason::{BlockReason, SPOT_TO_SPOT_MIN_TYPES};
 use super::survey::{NodeFacts, Survey};
-use crate::catalogue::{InstanceType, Offering};
+use crate::catalogue::{InstanceTypeRef, Offering, OfferingRef};
 use crate::pod::requirements::expression_requirement;
 use crate::price::Price;
 use crate::requirement::{MinValues, Requirement, Requirements, UndefinedLabels, check_min_values};
@@ -22,7 +22,7 @@ pub(crate) struct ReplacementFilter<'s, 'i> {
     rules: &'i LabelRules,
     claim: &'s PlannedClaim,
     requirements: Requirements,
-    types: Vec<&'i InstanceType>,
+    types: Vec<InstanceTypeRef<'i>>,
     /// True if the claim allows spot capacity, available or not. False if it holds a reservation.
     can_be_spot: bool,
 }
@@ -68,8 +68,8 @@ impl<'s, 'i> ReplacementFilter<'s, 'i> {
             return Err(BlockReason::NoCheaperReplacement);
         }
         self.keep_below_price(price)?;
-        let has_spot = |t: &&InstanceType| {
-            let mut launches = launchable_offerings(t, &self.requirements, self.rules);
+        let has_spot = |t: &InstanceTypeRef<'_>| {
+            let mut launches = launchable_offerings(*t, &self.requirements, self.rules);
             launches
                 .any(|o| o.requirements.get(labels::CAPACITY_TYPE).is_none_or(|r| r.has(labels::CAPACITY_TYPE_SPOT)))
         };
@@ -105,7 +105,7 @@ impl<'s, 'i> ReplacementFilter<'s, 'i> {
         }
         // The launch must choose among the cheapest few types. Otherwise the new node could be
         // replaced by a cheaper one at once.
-        let types_needed = match check_min_values(self.types.iter().map(|t| &t.requirements), &self.requirements) {
+        let types_needed = match check_min_values(self.types.iter().map(|t| &*t.requirements), &self.requirements) {
             MinValues::Met { types_needed } => types_needed,
             MinValues::Unmet(_) => 0,
         };
@@ -134,7 +134,7 @@ impl<'s, 'i> ReplacementFilter<'s, 'i> {
     /// Keeps the types whose most expensive launch is below a price.
     fn keep_below_price(&mut self, price: Price) -> Result<(), BlockReason> {
         let (requirements, rules) = (&self.requirements, self.rules);
-        self.types.retain(|t| worst_launch_price(t, requirements, rules).is_some_and(|worst| worst < price));
+        self.types.retain(|t| worst_launch_price(*t, requirements, rules).is_some_and(|worst| worst < price));
         self.check_min_values()
     }
 
@@ -148,7 +148,7 @@ impl<'s, 'i> ReplacementFilter<'s, 'i> {
             requirements
         });
         let requirements = narrowed.as_ref().unwrap_or(&self.requirements);
-        match check_min_values(self.types.iter().map(|t| &t.requirements), requirements) {
+        match check_min_values(self.types.iter().map(|t| &*t.requirements), requirements) {
             MinValues::Unmet(unmet) => Err(BlockReason::MinValues(unmet.to_string())),
             MinValues::Met { .. } if self.types.is_empty() => Err(BlockReason::NoCheaperReplacement),
             MinValues::Met { .. } => Ok(()),
@@ -157,8 +157,8 @@ impl<'s, 'i> ReplacementFilter<'s, 'i> {
 
     /// Returns the capacity types that a launch may use.
     fn capacity_types(&self) -> Vec<Str> {
-        let offered = self.types.iter().flat_map(|t| launchable_offerings(t, &self.requirements, self.rules));
-        offered.filter_map(|o| single_value(o, labels::CAPACITY_TYPE)).collect()
+        let offered = self.types.iter().flat_map(|t| launchable_offerings(*t, &self.requirements, self.rules));
+        offered.filter_map(|o| single_value(&o, labels::CAPACITY_TYPE)).collect()
     }
 
     fn allows_capacity_type(&self, capacity_type: &str) -> bool {
@@ -170,10 +170,10 @@ impl<'s, 'i> ReplacementFilter<'s, 'i> {
         self.requirements
             .add(Requirement::one_of(labels::CAPACITY_TYPE, [Str::new_static(labels::CAPACITY_TYPE_SPOT)]));
         let (requirements, rules) = (&self.requirements, self.rules);
-        let mut priced: Vec<(Price, &InstanceType)> = self
+        let mut priced: Vec<(Price, InstanceTypeRef<'_>)> = self
             .types
             .iter()
-            .filter_map(|t| Some((launchable_offerings(t, requirements, rules).map(|o| o.price).min()?, *t)))
+            .filter_map(|t| Some((launchable_offerings(*t, requirements, rules).map(|o| o.price).min()?, *t)))
             .collect();
         priced.sort_by(|a, b| a.0.cmp(&b.0).then_with(|| a.1.name.cmp(&b.1.name)));
         self.types = priced.into_iter().map(|(_, t)| t).collect();
@@ -182,10 +182,10 @@ impl<'s, 'i> ReplacementFilter<'s, 'i> {
     /// Returns the claim to create.
     pub(crate) fn into_claim(mut self) -> PlannedClaim {
         let names: Vec<Str> = self.types.iter().map(|t| t.name.clone()).collect();
-        let offered: Vec<(&InstanceType, &Offering)> = self
+        let offered: Vec<(InstanceTypeRef<'_>, OfferingRef<'_>)> = self
             .types
             .iter()
-            .flat_map(|t| launchable_offerings(t, &self.requirements, self.rules).map(move |o| (*t, o)))
+            .flat_map(|t| launchable_offerings(*t, &self.requirements, self.rules).map(move |o| (*t, o)))
             .collect();
         let capacity_types = self.capacity_types();
         let estimate = offered
@@ -214,16 +214,20 @@ impl<'s, 'i> ReplacementFilter<'s, 'i> {
 
 /// Returns the available offerings of a type that satisfy the requirements.
 fn launchable_offerings<'t>(
-    instance_type: &'t InstanceType,
+    instance_type: InstanceTypeRef<'t>,
     requirements: &'t Requirements,
     rules: &'t LabelRules,
-) -> impl Iterator<Item = &'t Offering> {
-    instance_type.offerings.iter().filter(move |o| o.available && is_compatible(requirements, o, rules))
+) -> impl Iterator<Item = OfferingRef<'t>> {
+    instance_type.offerings().filter(move |o| o.is_available() && is_compatible(requirements, o, rules))
 }
 
 /// Returns the highest price that a launch of the type can have. A launch uses reserved capacity
 /// before spot, and spot before on-demand.
-fn worst_launch_price(instance_type: &InstanceType, requirements: &Requirements, rules: &LabelRules) -> Option<Price> {
+fn worst_launch_price(
+    instance_type: InstanceTypeRef<'_>,
+    requirements: &Requirements,
+    rules: &LabelRules,
+) -> Option<Price> {
     let preferred = [labels::CAPACITY_TYPE_RESERVED, labels::CAPACITY_TYPE_SPOT, labels::CAPACITY_TYPE_ON_DEMAND];
     preferred.into_iter().find_map(|capacity_type| {
         let of_capacity_type = launchable_offerings(instance_type, requirements, rules)

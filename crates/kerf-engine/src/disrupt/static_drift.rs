@@ -11,7 +11,7 @@ use super::command::{DisruptionCommand, Method};
 use super::drift::drifted_at;
 use super::pass::{DisruptionPass, SurveyIx};
 use super::survey::DisruptionClass;
-use crate::catalogue::InstanceType;
+use crate::catalogue::InstanceTypes;
 use crate::cluster::PoolInput;
 use crate::pod::requirements::expression_requirement;
 use crate::requirement::{Requirements, UndefinedLabels};
@@ -36,8 +36,8 @@ pub(crate) fn commands(pass: &mut DisruptionPass<'_, '_>) -> Vec<DisruptionComma
             }
             for ix in &pool_candidates[..count] {
                 let pool_input = &input.pools[pool];
-                let types = pass.survey.types_of(pool_input);
-                let replacement = claim_from_template(pool_input, types, &input.label_rules);
+                let types = pass.survey.types_of(pool_input).cloned().unwrap_or_default();
+                let replacement = claim_from_template(pool_input, &types, &input.label_rules);
                 commands.push(pass.build_command(Method::StaticDrift, &[*ix], vec![replacement], None));
             }
         }
@@ -75,7 +75,7 @@ fn count_within_limits(pass: &DisruptionPass<'_, '_>, pool: usize, candidates: &
 
 /// Builds a claim with exactly the requirements of the pool's template. `types` are the pool's
 /// instance types and serve only to estimate the price. If none fits, the claim has no estimate.
-pub fn claim_from_template(pool: &PoolInput, types: &[InstanceType], rules: &LabelRules) -> PlannedClaim {
+pub fn claim_from_template(pool: &PoolInput, types: &InstanceTypes, rules: &LabelRules) -> PlannedClaim {
     let mut requirements: Requirements = pool
         .requirements
         .iter()
@@ -84,7 +84,7 @@ pub fn claim_from_template(pool: &PoolInput, types: &[InstanceType], rules: &Lab
     requirements.add_all(&Requirements::from_labels(rules, &pool.labels));
     let fitting = types.iter().filter(|t| t.requirements.intersects(&requirements).is_ok());
     let launches = fitting.flat_map(|t| {
-        let offered = t.offerings.iter().filter(|o| o.available);
+        let offered = t.offerings().filter(|o| o.is_available());
         offered
             .filter(|o| requirements.compatible(&o.requirements, UndefinedLabels::AllowWellKnown(rules)).is_ok())
             .map(move |o| (t, o))
@@ -94,8 +94,8 @@ pub fn claim_from_template(pool: &PoolInput, types: &[InstanceType], rules: &Lab
     };
     let estimates = launches.map(|(t, o)| LaunchEstimate {
         instance_type: t.name.clone(),
-        zone: value(o, labels::ZONE),
-        capacity_type: value(o, labels::CAPACITY_TYPE),
+        zone: value(&o, labels::ZONE),
+        capacity_type: value(&o, labels::CAPACITY_TYPE),
         price: o.price,
     });
     let estimate =

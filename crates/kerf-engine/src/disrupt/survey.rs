@@ -14,7 +14,7 @@ use super::block_reason::BlockReason;
 use super::command::InputWarning;
 use super::conditions::{Consolidatable, consolidatable, drift};
 use super::pods::{self, PdbIndex};
-use crate::catalogue::InstanceType;
+use crate::catalogue::{InstanceType, InstanceTypeRef, InstanceTypes};
 use crate::cluster::{Input, NodeClaimInput, PoolAvailability, PoolInput};
 use crate::price::Price;
 
@@ -39,7 +39,7 @@ pub(crate) struct NodeFacts<'i> {
     pub(crate) pool: Option<usize>,
     /// Pods that must run on another node when this one is removed.
     pub(crate) reschedulable: Vec<&'i Pod>,
-    pub(crate) instance_type: Option<&'i InstanceType>,
+    pub(crate) instance_type: Option<InstanceTypeRef<'i>>,
     /// Price per hour. `None` if the node's offering is not in the catalogue.
     pub(crate) price: Option<Price>,
     /// Disruption cost by reschedulable pods (spec 03 §5.4).
@@ -60,12 +60,13 @@ pub(crate) struct Survey<'i> {
     pub(crate) nodes: Vec<NodeFacts<'i>>,
     /// Problems of the input that the plan reports.
     pub(crate) warnings: Vec<InputWarning>,
-    types: Vec<FxHashMap<&'i str, &'i InstanceType>>,
+    types: Vec<FxHashMap<&'i str, InstanceTypeRef<'i>>>,
 }
 
 impl<'i> Survey<'i> {
     pub(crate) fn new(input: &'i Input) -> Self {
-        let types = input.catalogues.iter().map(|list| list.iter().map(|t| (t.name.as_str(), t)).collect()).collect();
+        let by_name = |types: &'i InstanceTypes| types.iter().map(|t| (t.instance_type().name.as_str(), t)).collect();
+        let types = input.catalogues.iter().map(by_name).collect();
         let mut survey = Self { input, nodes: Vec::new(), warnings: Vec::new(), types };
         let pools: FxHashMap<&str, usize> =
             input.pools.iter().enumerate().map(|(ix, p)| (p.name.as_str(), ix)).collect();
@@ -104,7 +105,7 @@ impl<'i> Survey<'i> {
         let node_labels = registered.map(|n| &n.metadata.labels).or_else(|| claim.map(|c| &c.labels));
         let label = |key: &str| node_labels.and_then(|l| l.get(key));
         let known_pool = label(labels::NODEPOOL).and_then(|name| pools.get(name)).copied();
-        let pool = known_pool.filter(|ix| !self.types_of(&self.input.pools[*ix]).is_empty());
+        let pool = known_pool.filter(|ix| self.types_of(&self.input.pools[*ix]).is_some_and(|types| !types.is_empty()));
         let bound_pods: &[&'i Pod] =
             node.and_then(|n| bound.get(n.metadata.name.as_str())).map_or(&[], |pods| pods.as_slice());
         let reschedulable: Vec<&Pod> = bound_pods.iter().copied().filter(|p| pods::is_reschedulable(p)).collect();
@@ -114,12 +115,13 @@ impl<'i> Survey<'i> {
             self.types.get(catalogue)?.get(name).copied()
         });
         let price = instance_type.and_then(|t| {
-            price_of(t, label(labels::ZONE).unwrap_or_default(), label(labels::CAPACITY_TYPE).unwrap_or_default())
+            price_of(&t, label(labels::ZONE).unwrap_or_default(), label(labels::CAPACITY_TYPE).unwrap_or_default())
         });
         let drift = match (claim, pool) {
             (Some(claim), Some(ix)) => {
                 let pool = &self.input.pools[ix];
-                drift(claim, pool, self.types_of(pool), &self.input.label_rules, at)
+                let types = self.types_of(pool).map_or(&[][..], InstanceTypes::types);
+                drift(claim, pool, types, &self.input.label_rules, at)
             }
             (Some(_), None) | (None, _) => None,
         };
@@ -149,13 +151,13 @@ impl<'i> Survey<'i> {
         facts
     }
 
-    /// Returns the instance types of a pool. Empty if the provider cannot list them.
-    pub(crate) fn types_of(&self, pool: &PoolInput) -> &'i [InstanceType] {
-        pool.catalogue.and_then(|ix| self.input.catalogues.get(ix)).map_or(&[], |types| types.as_slice())
+    /// Returns the instance types of a pool. `None` if the provider cannot list them.
+    pub(crate) fn types_of(&self, pool: &PoolInput) -> Option<&'i InstanceTypes> {
+        self.input.catalogues.get(pool.catalogue?)
     }
 
     /// Returns an instance type of a pool by name.
-    pub(crate) fn type_of(&self, pool: usize, name: &str) -> Option<&'i InstanceType> {
+    pub(crate) fn type_of(&self, pool: usize, name: &str) -> Option<InstanceTypeRef<'i>> {
         self.types.get(self.input.pools[pool].catalogue?)?.get(name).copied()
     }
 

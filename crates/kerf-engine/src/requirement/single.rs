@@ -1,5 +1,7 @@
 //! One requirement: the values that one label may have.
 
+use std::sync::Arc;
+
 use kerf_api::labels::LabelRules;
 use kerf_api::slim::{NodeSelectorOperator, NodeSelectorRequirement, Str};
 
@@ -8,8 +10,13 @@ use kerf_api::slim::{NodeSelectorOperator, NodeSelectorRequirement, Str};
 ///
 /// Only complements have bounds; for listed values the bounds have been applied. Values are sorted
 /// and distinct.
+///
+/// A clone is shared, because many instance types have equal requirements.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Requirement {
+pub struct Requirement(Arc<RequirementFields>);
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct RequirementFields {
     key: Str,
     complement: bool,
     values: Vec<Str>,
@@ -90,27 +97,26 @@ impl Requirement {
             }
             .ok_or_else(|| RequirementError::NotOneInteger { key: key.clone(), operator })
         };
-        let mut requirement = match operator {
+        let requirement = match operator {
             NodeSelectorOperator::In => Self::from_values(key, false, values.to_vec()),
             NodeSelectorOperator::NotIn => Self::from_values(key, true, values.to_vec()),
             NodeSelectorOperator::Exists => Self::exists(key),
             NodeSelectorOperator::DoesNotExist => Self::does_not_exist(key),
-            NodeSelectorOperator::Gte => Self { gte: Some(bound("Gte")?), ..Self::exists(key.clone()) },
-            NodeSelectorOperator::Lte => Self { lte: Some(bound("Lte")?), ..Self::exists(key.clone()) },
+            NodeSelectorOperator::Gte => Self::within_bounds(key.clone(), Some(bound("Gte")?), None),
+            NodeSelectorOperator::Lte => Self::within_bounds(key.clone(), None, Some(bound("Lte")?)),
             NodeSelectorOperator::Gt => match bound("Gt")?.checked_add(1) {
-                Some(gte) => Self { gte: Some(gte), ..Self::exists(key) },
+                Some(gte) => Self::within_bounds(key, Some(gte), None),
                 None => return Ok(Self::impossible(key)),
             },
             NodeSelectorOperator::Lt => match bound("Lt")?.checked_sub(1) {
-                Some(lte) => Self { lte: Some(lte), ..Self::exists(key) },
+                Some(lte) => Self::within_bounds(key, None, Some(lte)),
                 None => return Ok(Self::impossible(key)),
             },
             NodeSelectorOperator::Unsupported(operator) => {
                 return Err(RequirementError::UnsupportedOperator { key, operator: operator.clone() });
             }
         };
-        requirement.min_values = min_values;
-        Ok(requirement)
+        Ok(requirement.with_min_values(min_values))
     }
 
     /// Creates the requirement of a node selector expression.
@@ -143,60 +149,65 @@ impl Requirement {
     /// show it as `DoesNotExist`, like any requirement that allows no value. The key is not
     /// normalised.
     pub fn impossible(key: impl Into<Str>) -> Self {
-        Self { impossible: true, ..Self::does_not_exist(key) }
+        Self(Arc::new(RequirementFields { impossible: true, ..RequirementFields::new(key.into(), false, Vec::new()) }))
     }
 
-    fn from_values(key: Str, complement: bool, mut values: Vec<Str>) -> Self {
-        values.sort_unstable();
-        values.dedup();
-        Self { key, complement, values, gte: None, lte: None, min_values: None, impossible: false }
+    fn from_values(key: Str, complement: bool, values: Vec<Str>) -> Self {
+        Self(Arc::new(RequirementFields::new(key, complement, values)))
+    }
+
+    fn within_bounds(key: Str, gte: Option<i64>, lte: Option<i64>) -> Self {
+        Self(Arc::new(RequirementFields { gte, lte, ..RequirementFields::new(key, true, Vec::new()) }))
     }
 
     /// Returns the label key.
     pub fn key(&self) -> &Str {
-        &self.key
+        &self.0.key
     }
 
     /// Returns true if [`values`](Self::values) are the excluded ones.
     pub fn is_complement(&self) -> bool {
-        self.complement
+        self.0.complement
     }
 
     /// Returns the allowed values, or the excluded ones of a complement, sorted.
     pub fn values(&self) -> &[Str] {
-        &self.values
+        &self.0.values
     }
 
     /// Returns the allowed values, or `None` for a complement.
     pub fn allowed_values(&self) -> Option<&[Str]> {
-        (!self.complement).then_some(&self.values[..])
+        (!self.0.complement).then_some(&self.0.values[..])
     }
 
     /// Returns the smallest allowed integer. `None` if there is no lower bound.
     pub fn gte(&self) -> Option<i64> {
-        self.gte
+        self.0.gte
     }
 
     /// Returns the largest allowed integer. `None` if there is no upper bound.
     pub fn lte(&self) -> Option<i64> {
-        self.lte
+        self.0.lte
     }
 
     /// Returns how many distinct values the instance types of a claim must offer (`minValues`).
     pub fn min_values(&self) -> Option<u32> {
-        self.min_values
+        self.0.min_values
     }
 
     /// Returns the requirement with another `minValues`.
     #[must_use]
-    pub fn with_min_values(self, min_values: Option<u32>) -> Self {
-        Self { min_values, ..self }
+    pub fn with_min_values(mut self, min_values: Option<u32>) -> Self {
+        if self.0.min_values != min_values {
+            Arc::make_mut(&mut self.0).min_values = min_values;
+        }
+        self
     }
 
     /// Returns the equivalent operator. Bounds are ignored: a requirement with bounds is `Exists`
     /// or `NotIn`.
     pub fn operator(&self) -> EffectiveOperator {
-        match (self.complement, self.values.is_empty()) {
+        match (self.0.complement, self.0.values.is_empty()) {
             (true, true) => EffectiveOperator::Exists,
             (true, false) => EffectiveOperator::NotIn,
             (false, true) => EffectiveOperator::DoesNotExist,
@@ -207,39 +218,46 @@ impl Requirement {
     /// Returns the number of allowed values. For a complement this is `i64::MAX` minus the excluded
     /// ones.
     pub fn value_count(&self) -> i64 {
-        let named = i64::try_from(self.values.len()).unwrap_or(i64::MAX);
-        if self.complement { i64::MAX - named } else { named }
+        let named = i64::try_from(self.0.values.len()).unwrap_or(i64::MAX);
+        if self.0.complement { i64::MAX - named } else { named }
     }
 
     /// Returns true if the label may have this value.
     pub fn has(&self, value: &str) -> bool {
-        self.lists_value(value) != self.complement && within(value, self.gte, self.lte)
+        self.lists_value(value) != self.0.complement && within(value, self.0.gte, self.0.lte)
     }
 
     fn lists_value(&self, value: &str) -> bool {
-        self.values.binary_search_by(|named| named.as_str().cmp(value)).is_ok()
+        self.0.values.binary_search_by(|named| named.as_str().cmp(value)).is_ok()
     }
 
     /// Returns the requirement that both allow. The keys must be equal.
     #[must_use]
     pub fn intersection(&self, other: &Self) -> Self {
-        debug_assert_eq!(self.key, other.key, "requirements of different labels cannot be intersected");
-        let (gte, lte) = self.intersect_bounds(other);
-        let min_values = self.min_values.max(other.min_values);
-        let impossible = self.impossible || other.impossible;
-        if contradict(gte, lte) {
-            return Self { min_values, impossible, ..Self::does_not_exist(self.key.clone()) };
+        debug_assert_eq!(self.0.key, other.0.key, "requirements of different labels cannot be intersected");
+        if Arc::ptr_eq(&self.0, &other.0) {
+            return self.clone();
         }
-        let complement = self.complement && other.complement;
-        let values = match (self.complement, other.complement) {
-            (true, true) => merged(&self.values, &other.values),
-            (true, false) => other.values.iter().filter(|value| !self.lists_value(value)).cloned().collect(),
-            (false, true) => self.values.iter().filter(|value| !other.lists_value(value)).cloned().collect(),
-            (false, false) => self.values.iter().filter(|value| other.lists_value(value)).cloned().collect::<Vec<_>>(),
+        let (gte, lte) = self.intersect_bounds(other);
+        let min_values = self.0.min_values.max(other.0.min_values);
+        let impossible = self.0.impossible || other.0.impossible;
+        if contradict(gte, lte) {
+            let fields = RequirementFields::new(self.0.key.clone(), false, Vec::new());
+            return Self(Arc::new(RequirementFields { min_values, impossible, ..fields }));
+        }
+        let complement = self.0.complement && other.0.complement;
+        let values = match (self.0.complement, other.0.complement) {
+            (true, true) => merged(&self.0.values, &other.0.values),
+            (true, false) => other.0.values.iter().filter(|value| !self.lists_value(value)).cloned().collect(),
+            (false, true) => self.0.values.iter().filter(|value| !other.lists_value(value)).cloned().collect(),
+            (false, false) => {
+                self.0.values.iter().filter(|value| other.lists_value(value)).cloned().collect::<Vec<_>>()
+            }
         };
         let values = values.into_iter().filter(|value| within(value, gte, lte)).collect();
-        let bounds = if complement { (gte, lte) } else { (None, None) };
-        Self { key: self.key.clone(), complement, values, gte: bounds.0, lte: bounds.1, min_values, impossible }
+        let key = self.0.key.clone();
+        let (gte, lte) = if complement { (gte, lte) } else { (None, None) };
+        Self(Arc::new(RequirementFields { key, complement, values, gte, lte, min_values, impossible }))
     }
 
     /// Returns true if some value satisfies both. Two complements always have a common value unless
@@ -251,9 +269,9 @@ impl Requirement {
             return false;
         }
         let allowed_by = |side: &Self, other: &Self| {
-            side.values.iter().any(|value| other.lists_value(value) != other.complement && within(value, gte, lte))
+            side.0.values.iter().any(|value| other.lists_value(value) != other.0.complement && within(value, gte, lte))
         };
-        match (self.complement, other.complement) {
+        match (self.0.complement, other.0.complement) {
             (true, true) => !is_negative(lte),
             (true, false) => allowed_by(other, self),
             (false, true | false) => allowed_by(self, other),
@@ -261,25 +279,25 @@ impl Requirement {
     }
 
     fn intersect_bounds(&self, other: &Self) -> (Option<i64>, Option<i64>) {
-        let lte = match (self.lte, other.lte) {
+        let lte = match (self.0.lte, other.0.lte) {
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),
         };
-        (self.gte.max(other.gte), lte)
+        (self.0.gte.max(other.0.gte), lte)
     }
 
     /// Returns an allowed value, for places that need a single one: the smallest of a finite set,
     /// otherwise the smallest natural number that is within the bounds and not excluded. Returns
     /// `None` if there is none.
     pub fn pick_value(&self) -> Option<Str> {
-        if !self.complement {
-            return self.values.first().cloned();
+        if !self.0.complement {
+            return self.0.values.first().cloned();
         }
-        let min = self.gte.unwrap_or(0).max(0);
-        let max = self.lte.unwrap_or(i64::MAX);
+        let min = self.0.gte.unwrap_or(0).max(0);
+        let max = self.0.lte.unwrap_or(i64::MAX);
         // One more number than there are exclusions is enough: at least one of them is allowed.
         (min..=max)
-            .take(self.values.len().saturating_add(1))
+            .take(self.0.values.len().saturating_add(1))
             .map(|number| Str::from(number.to_string()))
             .find(|number| !self.lists_value(number))
     }
@@ -287,12 +305,12 @@ impl Requirement {
     /// Returns true if the upper bound is negative. No label value satisfies such a requirement,
     /// and the API server rejects the bound, so no NodeClaim may contain it.
     pub fn is_below_zero(&self) -> bool {
-        is_negative(self.lte)
+        is_negative(self.0.lte)
     }
 
     /// Returns true if no node can satisfy the requirement, with or without the label.
     pub fn is_unsatisfiable(&self) -> bool {
-        self.impossible || self.is_below_zero()
+        self.0.impossible || self.is_below_zero()
     }
 
     /// Returns true if a node without the label satisfies the requirement.
@@ -301,6 +319,14 @@ impl Requirement {
             EffectiveOperator::NotIn | EffectiveOperator::DoesNotExist => !self.is_unsatisfiable(),
             EffectiveOperator::In | EffectiveOperator::Exists => false,
         }
+    }
+}
+
+impl RequirementFields {
+    fn new(key: Str, complement: bool, mut values: Vec<Str>) -> Self {
+        values.sort_unstable();
+        values.dedup();
+        Self { key, complement, values, gte: None, lte: None, min_values: None, impossible: false }
     }
 }
 

@@ -138,7 +138,7 @@ impl PlacementPass<'_> {
     }
 
     /// Returns the price of the claim's requests as a share of an instance that is filled with
-    /// equal requests, for the row where this share is cheapest. Unit: 1/1000 nano-dollar per hour.
+    /// equal requests, for the row where this share is cheapest. The result has the unit of prices.
     fn lowest_price_share(&mut self, catalogue: usize, extended: &ExtendedClaim) -> i128 {
         let catalogue_rows = &self.problem.cluster.catalogues[catalogue].rows;
         let view = self.view(catalogue, extended.requirements);
@@ -147,7 +147,7 @@ impl PlacementPass<'_> {
             let requested = extended.requests.iter().filter(|(_, amount)| *amount > 0);
             let copies =
                 requested.map(|(resource, amount)| catalogue_rows[*row].allocatable.get(resource) / amount).min();
-            i128::from(price.nanos()).saturating_mul(1_000) / copies.unwrap_or(1).max(1)
+            price.units() / copies.unwrap_or(1).max(1)
         });
         shares.min().unwrap_or(i128::MAX)
     }

@@ -27,18 +27,15 @@ fn lower_bound_for_resource(pass: &mut PlacementPass<'_>, resource: ResourceIx) 
         .map(|(_, remaining)| remaining.get(resource).max(0))
         .fold(0, i128::saturating_add);
     let missing = (claimed - free).max(0);
-    let mut lowest: Option<i128> = None;
+    let mut lowest: Option<Price> = None;
     for template in &problem.templates {
         let rows = &problem.cluster.catalogues[template.catalogue].rows;
         let view = pass.view(template.catalogue, template.requirements);
         for (price, row) in view.by_price.iter().filter(|(_, row)| template.rows.contains(*row)) {
-            let allocatable = rows[*row].allocatable.get(resource);
-            if allocatable > 0 {
-                // On overflow, 0 is a valid lower bound.
-                let share = i128::from(price.nanos()).checked_mul(missing).map_or(0, |product| product / allocatable);
+            if let Some(share) = price.share(missing, rows[*row].allocatable.get(resource)) {
                 lowest = Some(lowest.map_or(share, |l| l.min(share)));
             }
         }
     }
-    lowest.and_then(|nanos| i64::try_from(nanos).ok()).map_or(Price::ZERO, Price::from_nanos)
+    lowest.unwrap_or(Price::ZERO)
 }

@@ -99,9 +99,9 @@ fn requirements_beyond_pool(input: &Input, claim: &PlannedClaim) -> String {
     base.add_all(&Requirements::from_labels(rules, &pool.labels));
     let types = pool.catalogue.iter().flat_map(|c| input.catalogues[*c].iter());
     let listed = types.filter(|t| claim.launch.instance_types.contains(&t.name));
-    let offered = listed.flat_map(|t| &t.offerings).filter(|o| o.available);
+    let offered = listed.flat_map(|t| t.offerings()).filter(|o| o.is_available());
     let capacity_types: Vec<Str> = offered
-        .filter_map(|o| o.requirements.get(labels::CAPACITY_TYPE))
+        .filter_map(|o| o.offering().requirements.get(labels::CAPACITY_TYPE))
         .flat_map(Requirement::values)
         .cloned()
         .collect();

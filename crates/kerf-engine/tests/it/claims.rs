@@ -3,8 +3,8 @@
 
 use kerf_api::labels;
 use kerf_api::slim::Str;
-use kerf_engine::Solution;
 use kerf_engine::requirement::Requirement;
+use kerf_engine::{Price, Solution};
 
 use crate::check_solution::{check, solution_text, unplaced_reason};
 use crate::fixture::Fixture;
@@ -135,7 +135,7 @@ fn spec_02_116_types_without_a_reservation_are_listed_last() {
     let fixture = Fixture::new(&format!("{RESERVED_AND_OTHER_TYPES} \n pool p \n pod x cpu=2"));
     let estimate = fixture.solve().claims[0].launch.estimate.clone().unwrap();
     assert_eq!((&*estimate.instance_type, &*estimate.capacity_type), ("r", "reserved"));
-    assert_eq!(estimate.price.nanos(), 1_000_000, "the price of the reserved offering");
+    assert_eq!(estimate.price, Price::from_nanos(1_000_000), "the price of the reserved offering");
     // Truncation keeps the types that can be launched.
     check(
         &format!("settings max-types=2 \n {RESERVED_AND_OTHER_TYPES} \n pool p \n pod x cpu=2"),

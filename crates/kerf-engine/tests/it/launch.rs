@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use kerf_api::labels;
 use kerf_api::slim::{Node, PodPhase, Str};
+use kerf_engine::catalogue::OfferingState;
 use kerf_engine::{NodeClaimInput, PlannedClaim, Solution};
 
 use crate::fixture::Fixture;
@@ -24,22 +25,24 @@ impl Fixture {
 
     fn add_launched_node(&mut self, claim: &PlannedClaim, name: Str) {
         let estimate = claim.launch.estimate.as_ref().unwrap();
-        let types = self.input.catalogues.iter_mut().flat_map(Arc::make_mut);
-        let instance_type = types.into_iter().find(|t| t.name == estimate.instance_type).unwrap();
+        let lists = self.input.catalogues.iter_mut();
+        let current_types = lists.into_iter().find(|types| types.find(&estimate.instance_type).is_some()).unwrap();
+        let types = current_types.clone();
+        let instance_type = types.find(&estimate.instance_type).unwrap();
         let mut node = Node::default();
         let matches = |key: &str, value: &Str, o: &kerf_engine::catalogue::Offering| {
             o.requirements.get(key).is_some_and(|r| r.has(value))
         };
-        let mut offerings = instance_type.offerings.iter_mut();
-        let used_offering = offerings.find(|o| {
-            o.available
+        let used_offering = instance_type.offerings().find(|o| {
+            o.is_available()
                 && matches(labels::ZONE, &estimate.zone, o)
                 && matches(labels::CAPACITY_TYPE, &estimate.capacity_type, o)
         });
         if let Some(used_offering) = used_offering.filter(|_| estimate.capacity_type == labels::CAPACITY_TYPE_RESERVED)
         {
-            used_offering.reservation_capacity -= 1;
-            used_offering.available = used_offering.reservation_capacity > 0;
+            let reservation_capacity = used_offering.reservation_capacity() - 1;
+            let state = OfferingState { is_available: reservation_capacity > 0, reservation_capacity };
+            current_types.set_state(used_offering.ix(), state);
         }
         let node_labels = [
             (labels::ZONE, &estimate.zone),

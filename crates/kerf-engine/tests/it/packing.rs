@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use kerf_api::labels;
-use kerf_engine::Effort;
+use kerf_engine::{Effort, Price};
 
 use crate::check_solution::{check, check_search, solution_text};
 use crate::fixture::Fixture;
@@ -50,8 +50,8 @@ fn spec_02_64_prices_of_excluded_offerings_do_not_count() {
         .clone()
         .unwrap();
     assert_eq!(
-        (&*estimate.instance_type, &*estimate.capacity_type, estimate.price.nanos()),
-        ("b", "on-demand", 600_000_000)
+        (&*estimate.instance_type, &*estimate.capacity_type, estimate.price),
+        ("b", "on-demand", Price::from_nanos(600_000_000))
     );
 }
 
@@ -219,7 +219,7 @@ fn the_solution_reports_price_and_statistics() {
     let fixture =
         Fixture::new("type s cpu=2 price=0.25 \n type l cpu=4 price=0.4 \n pool p \n pod a x2 cpu=2 anti=host:*");
     let solution = fixture.solve();
-    assert_eq!(solution.price().nanos(), 500_000_000);
+    assert_eq!(solution.price(), Price::from_nanos(500_000_000));
     assert_eq!(solution.stats.pods, 2);
     assert_eq!(solution.stats.pod_classes, 1);
     assert_eq!(solution.stats.instance_types, 2);

@@ -2,9 +2,9 @@
 //! the same solution.
 
 use std::fmt::Write as _;
-use std::sync::Arc;
 
-use kerf_engine::{Effort, Input, Price, Solution};
+use kerf_engine::catalogue::{InstanceType, InstanceTypeRef, OfferingState};
+use kerf_engine::{Effort, Input, Solution};
 use proptest::prelude::*;
 
 use crate::check_solution::solution_text;
@@ -70,7 +70,11 @@ fn reversed(input: &Input) -> Input {
     input.pools.reverse();
     input.nodes.reverse();
     input.node_claims.reverse();
-    input.catalogues.iter_mut().for_each(|types| Arc::make_mut(types).reverse());
+    for types in &mut input.catalogues {
+        let mut all: Vec<(InstanceType, Vec<OfferingState>)> = types.iter().map(InstanceTypeRef::to_pair).collect();
+        all.reverse();
+        *types = all.into_iter().collect();
+    }
     input
 }
 
@@ -99,12 +103,10 @@ proptest! {
     fn scaling_all_prices_changes_only_the_price(text in fixture_text(true)) {
         let fixture = fixture_with_search(&text);
         let mut expensive = fixture.clone();
-        for offering in expensive.input.catalogues.iter_mut().flat_map(Arc::make_mut).flat_map(|t| &mut t.offerings) {
-            offering.price = Price::from_nanos(offering.price.nanos() * 10);
-        }
+        expensive.multiply_prices(10);
         let (cheap, expensive) = (fixture.solve(), expensive.solve());
         prop_assert_eq!(solution_text(&fixture.input, &cheap), solution_text(&fixture.input, &expensive));
-        prop_assert_eq!(cheap.price().nanos() * 10, expensive.price().nanos());
+        prop_assert_eq!(cheap.price().times(10), expensive.price());
     }
 
     /// Uses first fit, which depends only on the types that remain on a claim, and inputs without
@@ -115,12 +117,13 @@ proptest! {
         let solution = fixture.solve();
         let before = solution_text(&fixture.input, &solution);
         for index in 0..fixture.input.catalogues[0].len() {
-            let name = fixture.input.catalogues[0][index].name.clone();
+            let name = fixture.input.catalogues[0].types()[index].name.clone();
             if solution.claims.iter().any(|c| c.launch.instance_types.contains(&name)) {
                 continue;
             }
             let mut without = fixture.clone();
-            Arc::make_mut(&mut without.input.catalogues[0]).remove(index);
+            let types = &mut without.input.catalogues[0];
+            *types = types.iter().filter(|t| t.name != name).map(InstanceTypeRef::to_pair).collect();
             let solution = without.solve();
             let without_codes = |text: &str| text.lines().filter(|l| !l.starts_with("unplaced")).map(str::to_owned).collect::<Vec<_>>();
             prop_assert_eq!(without_codes(&before), without_codes(&solution_text(&fixture.input, &solution)), "without {}", name);

@@ -195,7 +195,7 @@ async fn throttling_does_not_make_offerings_unavailable() {
     let error = provider.create(&claim(spot_linux_requirements())).await.unwrap_err();
     assert!(matches!(error, CreateError::Other(_)), "the launch will be retried: {error}");
     let types = provider.instance_types(&pool()).await.unwrap();
-    assert!(types.iter().flat_map(|t| &t.offerings).all(|offering| offering.available));
+    assert!(types.iter().flat_map(|t| t.offerings()).all(|offering| offering.is_available()));
 }
 
 #[tokio::test(start_paused = true)]
@@ -207,11 +207,14 @@ async fn an_offering_without_capacity_is_unavailable_for_three_minutes() {
         error.to_string(),
         "insufficient capacity, no spot capacity in test-zone-c; no spot capacity in test-zone-b"
     );
-    let available_offerings =
-        |types: &[InstanceType]| types.iter().flat_map(|t| &t.offerings).filter(|offering| offering.available).count();
+    let available_offerings = |types: &InstanceTypes| {
+        types.iter().flat_map(|t| t.offerings()).filter(|offering| offering.is_available()).count()
+    };
     let types = provider.instance_types(&pool()).await.unwrap();
     // 72 types run Linux, all but those with one CPU fit, and two of four zones are requested.
     assert_eq!(144 * 8 - available_offerings(&types), 66 * 2);
+    let listed_again = provider.instance_types(&pool()).await.unwrap();
+    assert!(listed_again.is_same(&types), "the solver's preparation stays valid");
     let any_capacity_type =
         json!([{"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["test-zone-b"]}]);
     let instance = provider.create(&claim(any_capacity_type)).await.unwrap();

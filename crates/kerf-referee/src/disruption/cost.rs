@@ -30,9 +30,8 @@ pub(super) fn plan_cost_violations(cluster: &Value, catalogue: &Catalogue, plan:
     let saved: Price = plan.disruption.commands.iter().map(|command| command.savings_per_hour).sum();
     let planned = current + plan.price() - saved;
     let stated = (plan.cost.current_per_hour, plan.cost.planned_per_hour);
-    let differs = |a: Price, b: Price| (a.nanos() - b.nanos()).abs() > 1;
-    let wrong = differs(stated.0, current) || differs(stated.1, planned);
-    wrong
+    let is_correct = stated.0.is_about(current) && stated.1.is_about(planned);
+    (!is_correct)
         .then(|| {
             format!(
                 "the cluster costs {current} now and {planned} after the plan, the plan states {} and {}",
@@ -48,7 +47,7 @@ pub(super) fn command_cost_violations(cluster: &Value, catalogue: &Catalogue, co
     let before = total_node_price(cluster, catalogue, &command.nodes);
     let after: Price = command.replacements.iter().map(|claim| claim.estimate.price_per_hour).sum();
     let mut violations = Vec::new();
-    if (command.savings_per_hour.nanos() - (before - after).nanos()).abs() > 1 {
+    if !command.savings_per_hour.is_about(before - after) {
         violations.push(format!("saves {}, the plan states {}", before - after, command.savings_per_hour));
     }
     let decision = if command.replacements.is_empty() { "delete" } else { "replace" };

@@ -106,8 +106,9 @@ impl<'a> SearchBounds<'a> {
             let on_new: Quantity = on_new.sum();
             let spare = (free - on_existing).max(Quantity::ZERO);
             let to_buy = (self.requests_from[state.positions.len()][resource] - spare).max(Quantity::ZERO) + on_new;
-            let cost = to_buy.nanos().saturating_mul(i128::from(price.nanos())) / amount.nanos().max(1);
-            price_bound = price_bound.max(Price::from_nanos(i64::try_from(cost).unwrap_or(i64::MAX)));
+            // In thousandths, so that the product fits; rounded so that the bound is not too high.
+            let cost = price.units().saturating_mul(to_buy.nanos() / 1_000_000) / (amount.nanos() / 1_000_000 + 1);
+            price_bound = price_bound.max(Price::from_units(cost));
         }
         price_bound
     }

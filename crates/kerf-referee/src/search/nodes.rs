@@ -334,8 +334,8 @@ impl<'a> NodeOptions<'a> {
         let rates = launches.map(|launch| (launch.price(), launch.instance_type.allocatable.get(resource)));
         // a/b < c/d is equivalent to a*d < c*b.
         rates.filter(|(_, amount)| *amount > Quantity::ZERO).min_by(|(a, b), (c, d)| {
-            let left_product = i128::from(a.nanos()).saturating_mul(d.nanos() / 1_000_000);
-            left_product.cmp(&i128::from(c.nanos()).saturating_mul(b.nanos() / 1_000_000))
+            let left_product = a.units().saturating_mul(d.nanos() / 1_000_000);
+            left_product.cmp(&c.units().saturating_mul(b.nanos() / 1_000_000))
         })
     }
 }

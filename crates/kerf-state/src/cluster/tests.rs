@@ -1,7 +1,7 @@
 //! Tests of the index with the events that an API server would send.
 
 use kerf_api::nodeclaim::NodeClaim;
-use kerf_engine::requirement::Requirement;
+use kerf_engine::requirement::{Requirement, Requirements};
 use serde_json::{Value, json};
 
 mod counting;
@@ -435,26 +435,26 @@ fn input_context() -> crate::InputContext {
             Requirement::one_of(labels::CAPACITY_TYPE, ["spot".into()]),
         ]
         .into_iter()
-        .collect(),
-        offerings: vec![kerf_engine::catalogue::Offering {
+        .collect::<Requirements>()
+        .into(),
+        offerings: Arc::new([kerf_engine::catalogue::Offering {
             requirements: [
                 Requirement::one_of(labels::ZONE, ["a".into()]),
                 Requirement::one_of(labels::CAPACITY_TYPE, ["spot".into()]),
             ]
             .into_iter()
-            .collect(),
+            .collect::<Requirements>()
+            .into(),
             price: kerf_engine::Price::from_nanos(1),
-            available: true,
-            reservation_capacity: 0,
             capacity_override: None,
             overhead_override: None,
-        }],
+        }]),
         capacity: [("cpu", "4"), ("pods", "110")].try_into().unwrap(),
         overhead: kerf_engine::catalogue::Overhead::default(),
     };
     crate::InputContext {
         at: Timestamp::from_second(1000).unwrap(),
-        instance_types: [("general".into(), Arc::new(vec![instance_type]))].into(),
+        instance_types: [("general".into(), [instance_type].into_iter().collect())].into(),
         label_rules: labels::LabelRules::kwok(),
         unsupported_storage: kerf_engine::UnsupportedStorage::default(),
     }

@@ -10,7 +10,7 @@ use k8s_openapi::Metadata;
 use kerf_api::labels;
 use kerf_api::nodepool::NodePool;
 use kerf_api::slim::{Labels, Namespace, Node, ObjectMeta, Pod, Str};
-use kerf_engine::catalogue::InstanceType;
+use kerf_engine::catalogue::{InstanceType, InstanceTypes};
 use kerf_engine::{Input, PoolAvailability, PoolInput, Price, UnsupportedStorage};
 use kerf_state::NodeClassState;
 
@@ -98,12 +98,12 @@ fn without_origins<T>(list: Vec<WithOrigin<T>>) -> Vec<T> {
 
 /// The lists of instance types of all pools. Pools with the same list share one entry.
 #[derive(Default)]
-struct Catalogues(Vec<Arc<Vec<InstanceType>>>);
+struct Catalogues(Vec<InstanceTypes>);
 
 impl Catalogues {
     /// Returns the index of a list. Adds the list if it is new.
-    fn index_of(&mut self, types: Arc<Vec<InstanceType>>) -> usize {
-        self.0.iter().position(|known| Arc::ptr_eq(known, &types)).unwrap_or_else(|| {
+    fn index_of(&mut self, types: InstanceTypes) -> usize {
+        self.0.iter().position(|known| known.is_same(&types)).unwrap_or_else(|| {
             self.0.push(types);
             self.0.len() - 1
         })
@@ -188,8 +188,8 @@ fn price_of_node_claims(objects: &Objects, provider: &dyn Provider) -> (Price, V
         let types = provider.instance_types(&object.spec.node_class_ref, objects).unwrap_or_default();
         let is_launched = !claim.provider_id.is_empty();
         let node = nodes.get(claim.provider_id.as_str()).filter(|_| is_launched);
-        let on_node = node.and_then(|node| offering_price_by_labels(&node.metadata.labels, &types));
-        match on_node.or_else(|| offering_price_by_labels(&claim.labels, &types)) {
+        let on_node = node.and_then(|node| offering_price_by_labels(&node.metadata.labels, types.types()));
+        match on_node.or_else(|| offering_price_by_labels(&claim.labels, types.types())) {
             Some(price) => total += price,
             None if !is_launched => {}
             None => {

@@ -7,7 +7,7 @@ use kerf_api::crds::CrdVariant;
 use kerf_api::labels::LabelRules;
 use kerf_api::nodepool::NodeClassReference;
 use kerf_cloud::CloudProvider;
-use kerf_engine::catalogue::InstanceType;
+use kerf_engine::catalogue::InstanceTypes;
 use kerf_kwok::{AvailabilityError, Catalogue, InstanceAvailability, Kwok};
 use kerf_sandbox::{Cloud, LaunchError, OfferingRef};
 
@@ -18,15 +18,12 @@ use crate::input::Objects;
 /// The simulated provider with the instance types of one file, or the built-in ones.
 pub(super) struct KwokProvider {
     catalogue: Catalogue,
-    types: Arc<Vec<InstanceType>>,
 }
 
 impl KwokProvider {
     /// Reads the instance types. The error lists every problem of the file.
     pub(super) fn load(path: Option<&Path>) -> Result<Self, CommandFailure> {
-        let catalogue = read_catalogue(path)?;
-        let types = Arc::new(catalogue.types.clone());
-        Ok(Self { catalogue, types })
+        Ok(Self { catalogue: read_catalogue(path)? })
     }
 }
 
@@ -39,8 +36,8 @@ impl Provider for KwokProvider {
         &self.catalogue.label_rules
     }
 
-    fn instance_types(&self, _class: &NodeClassReference, _objects: &Objects) -> Option<Arc<Vec<InstanceType>>> {
-        Some(self.types.clone())
+    fn instance_types(&self, _class: &NodeClassReference, _objects: &Objects) -> Option<InstanceTypes> {
+        Some(self.catalogue.types.clone())
     }
 
     fn cloud(&self, parts: CloudParts) -> Arc<dyn CloudProvider> {

@@ -5,34 +5,34 @@ use std::sync::Arc;
 use kerf_api::labels;
 use kerf_api::slim::{ResourceList, Str};
 use kerf_engine::Price;
-use kerf_engine::catalogue::{InstanceType, Offering, Overhead};
+use kerf_engine::catalogue::{InstanceType, Offering, OfferingState, Overhead};
 use kerf_engine::requirement::{Requirement, Requirements};
 
 use super::super::exposition::Exposition;
 use super::*;
 
-pub(super) fn instance_type(name: &str, offerings: &[(&str, &str, i64, bool)]) -> InstanceType {
-    let offering = |(capacity_type, zone, cents, available): &(&str, &str, i64, bool)| {
+pub(super) fn instance_type(name: &str, offerings: &[(&str, &str, i64, bool)]) -> (InstanceType, Vec<OfferingState>) {
+    let offering = |(capacity_type, zone, cents, _): &(&str, &str, i64, bool)| {
         let mut requirements = Requirements::default();
         requirements.add(Requirement::one_of(labels::CAPACITY_TYPE, [Str::from(*capacity_type)]));
         requirements.add(Requirement::one_of(labels::ZONE, [Str::from(*zone)]));
         Offering {
-            requirements,
+            requirements: requirements.into(),
             price: Price::from_nanos(cents * 10_000_000),
-            available: *available,
-            reservation_capacity: 0,
             capacity_override: None,
             overhead_override: None,
         }
     };
     let capacity: ResourceList = serde_json::from_value(json!({"cpu": "2", "memory": "4Gi"})).unwrap();
-    InstanceType {
+    let instance_type = InstanceType {
         name: name.into(),
-        requirements: Requirements::default(),
+        requirements: Arc::default(),
         offerings: offerings.iter().map(offering).collect(),
         capacity,
         overhead: Overhead::default(),
-    }
+    };
+    let state = |is_available| OfferingState { is_available, reservation_capacity: 0 };
+    (instance_type, offerings.iter().map(|offering| state(offering.3)).collect())
 }
 
 fn offering_metrics(metrics: &Metrics, pools: &[&str], has_reserved: bool) -> String {
@@ -45,11 +45,11 @@ fn offering_metrics(metrics: &Metrics, pools: &[&str], has_reserved: bool) -> St
 #[test]
 fn with_reserved_capacity_every_type_has_a_reserved_series() {
     let metrics = Metrics::new();
-    let types = vec![
+    let types = [
         instance_type("a", &[("on-demand", "z1", 10, true), ("spot", "z1", 3, false), ("on-demand", "z2", 10, true)]),
         instance_type("b", &[("on-demand", "z1", 20, true), ("reserved", "z1", 0, true)]),
     ];
-    metrics.offerings.set_pool_types("p", &Arc::new(types));
+    metrics.offerings.set_pool_types("p", &types.into_iter().collect());
     let text = offering_metrics(&metrics, &["p"], true);
     let head = "karpenter_cloudprovider_instance_type_offering";
     for line in [
@@ -72,8 +72,10 @@ fn with_reserved_capacity_every_type_has_a_reserved_series() {
 #[test]
 fn an_offering_is_available_if_any_pool_has_it() {
     let metrics = Metrics::new();
-    metrics.offerings.set_pool_types("p", &Arc::new(vec![instance_type("a", &[("on-demand", "z", 10, false)])]));
-    metrics.offerings.set_pool_types("q", &Arc::new(vec![instance_type("a", &[("on-demand", "z", 10, true)])]));
+    metrics
+        .offerings
+        .set_pool_types("p", &[instance_type("a", &[("on-demand", "z", 10, false)])].into_iter().collect());
+    metrics.offerings.set_pool_types("q", &[instance_type("a", &[("on-demand", "z", 10, true)])].into_iter().collect());
     let available = "offering_available{instance_type=\"a\",capacity_type=\"on-demand\",zone=\"z\"} ";
     assert!(offering_metrics(&metrics, &["p", "q"], false).contains(&format!("{available}1\n")));
     assert!(

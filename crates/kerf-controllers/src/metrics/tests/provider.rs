@@ -10,7 +10,7 @@ use kerf_cloud::{
     CloudProvider, CreateError, DriftError, Instance, InstanceError, InstanceTypesError, ListError, NodeClassKind,
     RepairPolicy,
 };
-use kerf_engine::catalogue::InstanceType;
+use kerf_engine::catalogue::InstanceTypes;
 use kerf_runtime::Clock;
 
 use super::*;
@@ -52,11 +52,8 @@ impl CloudProvider for FailingProvider {
         async { Ok(Vec::new()) }.boxed()
     }
 
-    fn instance_types<'a>(
-        &'a self,
-        _: &'a NodePool,
-    ) -> BoxFuture<'a, Result<Arc<Vec<InstanceType>>, InstanceTypesError>> {
-        async { Ok(Arc::new(vec![offerings::instance_type("t", &[("spot", "z", 1, true)])])) }.boxed()
+    fn instance_types<'a>(&'a self, _: &'a NodePool) -> BoxFuture<'a, Result<InstanceTypes, InstanceTypesError>> {
+        async { Ok([offerings::instance_type("t", &[("spot", "z", 1, true)])].into_iter().collect()) }.boxed()
     }
 
     fn drift<'a>(&'a self, _: &'a NodeClaim) -> BoxFuture<'a, Result<Option<String>, DriftError>> {

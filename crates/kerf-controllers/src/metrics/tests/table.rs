@@ -2,7 +2,6 @@
 //! and buckets. Names that are not served yet are listed here, so that none is missing by accident.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
 use kerf_state::TrackedClaim;
 
@@ -202,7 +201,8 @@ fn full_cluster(metrics: &Metrics) -> SharedCluster {
     change("decided");
     let decided = [kerf_api::slim::Str::new_static("ns/decided")];
     metrics.pods_decided(decided.iter(), std::iter::empty(), noon());
-    metrics.offerings.set_pool_types("a", &Arc::new(vec![offerings::instance_type("t", &[("spot", "z", 1, true)])]));
+    let types = [offerings::instance_type("t", &[("spot", "z", 1, true)])];
+    metrics.offerings.set_pool_types("a", &types.into_iter().collect());
     cluster
 }
 

@@ -11,7 +11,7 @@ use crate::fixture::Fixture;
 fn drift(pool: &str, node: &str) -> String {
     let fixture = Fixture::new(&format!("type t cpu=4 zones=a \n {pool} \n pool-node n {node}"));
     let input = &fixture.input;
-    let types = &input.catalogues[0];
+    let types = input.catalogues[0].types();
     drift_reason(&input.node_claims[0], &input.pools[0], types, &input.label_rules, input.at)
         .unwrap_or_default()
         .to_string()

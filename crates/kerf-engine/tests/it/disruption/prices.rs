@@ -143,6 +143,19 @@ fn spec_03_101_an_available_reservation_is_used() {
     );
 }
 
+// spec 05 §5.2: reserved capacity costs a ten-millionth of the on-demand price, which is above zero
+#[test]
+fn a_reserved_node_is_consolidated_although_it_costs_less_than_a_nano_dollar() {
+    let types = "type large cpu=8 \n offer large ct=reserved price=0.00000000042 reservation=r1:1
+                 type small cpu=2 \n offer small ct=reserved price=0.00000000021 reservation=r2:1";
+    let node = "pool p \n pool-node n type=large ct=reserved \n pod x on=n cpu=1";
+    check(&format!("{types} \n {node}"), "single replace n -> p types=small ct=reserved saves 0.00000000021");
+    check(
+        &format!("{types} \n {node} \n pool-node spare type=large ct=reserved protect=true"),
+        "single delete n saves 0.00000000042",
+    );
+}
+
 #[test]
 fn spec_03_110_an_unavailable_offering_still_prices_its_node() {
     check(

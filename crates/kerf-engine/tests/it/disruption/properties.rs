@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::sync::Arc;
 
 use kerf_api::quantity::Quantity;
 use kerf_engine::{DisruptionCommand, DisruptionPlan, Input, Price, with_commands_done};
@@ -184,14 +183,12 @@ proptest! {
     fn scaling_all_prices_changes_only_the_prices(text in cluster()) {
         let fixture = Fixture::new(&text);
         let mut expensive = fixture.clone();
-        for offering in expensive.input.catalogues.iter_mut().flat_map(Arc::make_mut).flat_map(|t| &mut t.offerings) {
-            offering.price = Price::from_nanos(offering.price.nanos() * 10);
-        }
+        expensive.multiply_prices(10);
         let (cheap, expensive) = (fixture.disrupt(), expensive.disrupt());
         let nodes = |plan: &DisruptionPlan| plan.commands.iter().map(|c| c.nodes.iter().map(|n| n.name.clone()).collect::<Vec<_>>()).collect::<Vec<_>>();
         prop_assert_eq!(nodes(&cheap), nodes(&expensive));
-        let saved = |plan: &DisruptionPlan| plan.commands.iter().map(DisruptionCommand::saved).sum::<Price>().nanos();
-        prop_assert_eq!(saved(&cheap) * 10, saved(&expensive));
+        let saved = |plan: &DisruptionPlan| plan.commands.iter().map(DisruptionCommand::saved).sum::<Price>();
+        prop_assert_eq!(saved(&cheap).times(10), saved(&expensive));
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use kerf_api::labels;
 use kerf_api::slim::{Node, Pod};
-use kerf_engine::{Input, Settings, solve};
+use kerf_engine::{Input, Price, Settings, solve};
 use kerf_sandbox::Cluster;
 use kube::Client;
 
@@ -40,9 +40,8 @@ impl BestPriceCalculator {
         if !solution.unplaced.is_empty() {
             return None;
         }
-        let prices = solution.claims.iter().map(|claim| claim.launch.estimate.as_ref().map(|best| best.price.nanos()));
-        let nanos: i64 = prices.sum::<Option<i64>>()?;
-        u64::try_from(nanos / 1000).ok()
+        let prices = solution.claims.iter().map(|claim| claim.launch.estimate.as_ref().map(|best| best.price));
+        u64::try_from(prices.sum::<Option<Price>>()?.micro_dollars()).ok()
     }
 }
 
