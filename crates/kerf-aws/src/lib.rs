@@ -1,3 +1,7 @@
-//! The EC2 provider without the AWS SDK: all rules about describing, choosing, launching and
-//! deleting EC2 instances, with the AWS calls as traits. This crate never depends on the SDK, so
-//! that it compiles and its tests run quickly.
+//! The AWS provider: how EC2 instances are described, chosen, launched and cleaned up (specs 05 and
+//! 06). AWS is reached through [`ports`] only; this crate never uses the AWS SDK.
+
+pub mod ports;
+mod settings;
+
+pub use settings::{AwsSettings, ClusterFacts};
