@@ -29,7 +29,7 @@ pub(crate) use settings::{MinValuesPolicy, PreferencePolicy, Settings};
 pub(crate) use validate::ValidateOptions;
 
 use crate::exit::CommandFailure;
-use crate::provider::ProviderName;
+use crate::program::ProviderName;
 use settings::Environment;
 
 /// Layout of every help page: one sentence, the usage, examples, then the options by purpose.

@@ -15,7 +15,6 @@ mod kind;
 mod live;
 mod load;
 mod objects;
-mod plan_input;
 mod pod_defaults;
 mod runtime_class;
 mod source;
@@ -23,7 +22,8 @@ mod validation;
 mod workloads;
 
 pub(crate) use live::SelectorKinds;
+#[cfg(test)]
+pub(crate) use load::load_text;
 pub(crate) use load::{load, load_live, load_with_client};
-pub(crate) use objects::Objects;
-pub(crate) use plan_input::PlanInput;
+pub(crate) use objects::{Objects, WithOrigin};
 pub(crate) use validation::ValidationScope;

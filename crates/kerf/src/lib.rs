@@ -10,6 +10,8 @@ mod commands;
 mod exit;
 mod input;
 mod output;
+mod plan_input;
+mod program;
 mod provider;
 
 use std::ffi::OsString;
@@ -18,17 +20,7 @@ use std::process::ExitCode;
 
 use exit::Exit;
 use output::Messages;
-pub use provider::ProviderName;
-
-/// A program that consists of this crate's commands.
-#[derive(Clone, Copy, Debug)]
-pub struct Program {
-    /// Provider of commands without `--provider` and `KERF_PROVIDER`.
-    pub default_provider: ProviderName,
-}
-
-/// The program `kerf`.
-pub const KERF: Program = Program { default_provider: ProviderName::Kwok };
+pub use program::{KERF, Program, ProviderName};
 
 /// Runs a program. The first argument is the name of the program.
 pub fn run<I>(program: &Program, arguments: I) -> ExitCode

@@ -6,7 +6,6 @@ mod kwok;
 use std::path::Path;
 use std::sync::Arc;
 
-use clap::ValueEnum;
 use kerf_api::crds::CrdVariant;
 use kerf_api::labels::LabelRules;
 use kerf_api::nodepool::NodeClassReference;
@@ -19,26 +18,8 @@ use kube::Client;
 
 use crate::exit::{CommandFailure, Problem};
 use crate::input::Objects;
+use crate::program::ProviderName;
 use kwok::KwokProvider;
-
-/// Name of a cloud provider. The variants' docs are help texts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum ProviderName {
-    /// Amazon EC2.
-    Aws,
-    /// Simulated instances.
-    Kwok,
-}
-
-impl ProviderName {
-    /// Returns the value of `--provider` that selects this provider.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Aws => "aws",
-            Self::Kwok => "kwok",
-        }
-    }
-}
 
 /// The parts of the process that a cloud provider needs.
 #[expect(dead_code, reason = "the simulated provider needs neither cluster state nor events nor metrics")]
@@ -62,7 +43,8 @@ pub(crate) trait Provider: Send + Sync {
     fn label_rules(&self) -> &LabelRules;
 
     /// Returns the instance types of a node class, for a plan. Returns clones of one list for
-    /// classes with equal types, and `None` if the class is not in `objects` and its types depend on it.
+    /// classes with equal types. Returns `None` if the class is not in `objects` and its types
+    /// depend on it.
     fn instance_types(&self, class: &NodeClassReference, objects: &Objects) -> Option<InstanceTypes>;
 
     /// Creates the provider for controllers.

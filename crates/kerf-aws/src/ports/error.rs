@@ -22,7 +22,8 @@ pub struct AwsError {
     pub attempts: u32,
     /// The side that the failure is attributed to.
     pub fault: Fault,
-    /// True if a later attempt may succeed: throttling, server errors, time-outs, connection errors.
+    /// True if a later attempt may succeed: throttling, server errors, time-outs, failed
+    /// connections.
     pub is_retryable: bool,
 }
 

@@ -27,7 +27,7 @@ pub trait Iam: Send + Sync {
     ) -> AwsFuture<'a, Page<InstanceProfile>>;
 }
 
-/// An instance profile.
+/// An instance profile, which gives a role to instances.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct InstanceProfile {
     /// Name of the profile.

@@ -11,7 +11,7 @@ use clap::Args;
 use super::provider::TypedProvider;
 use super::settings::{Environment, Settings, TypedSettings, parse_bool, parse_duration};
 use crate::exit::{CommandFailure, Problem};
-use crate::provider::ProviderName;
+use crate::program::ProviderName;
 
 /// Run the controllers on a cluster.
 // If a flag is repeated, the last value counts, as with Go's flags: deployments append their flags

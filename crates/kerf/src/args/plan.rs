@@ -11,7 +11,7 @@ use super::output::{Format, TypedOutput};
 use super::provider::TypedProvider;
 use super::settings::{Environment, Settings, TypedSettings};
 use crate::exit::CommandFailure;
-use crate::provider::ProviderName;
+use crate::program::ProviderName;
 
 /// Print what the controller would do now, without doing it.
 #[derive(Debug, Args)]

@@ -4,7 +4,7 @@ use clap::{Args, ValueEnum as _};
 
 use super::settings::Environment;
 use crate::exit::Problem;
-use crate::provider::ProviderName;
+use crate::program::ProviderName;
 
 /// Variable that selects the provider if the flag is absent.
 const PROVIDER_VARIABLE: &str = "KERF_PROVIDER";
@@ -12,7 +12,8 @@ const PROVIDER_VARIABLE: &str = "KERF_PROVIDER";
 /// The flag `--provider`.
 #[derive(Debug, Args)]
 pub(crate) struct TypedProvider {
-    /// Cloud provider: aws (Amazon EC2) or kwok (simulated instances) [env: KERF_PROVIDER].
+    /// Cloud provider: aws (Amazon EC2) or kwok (simulated instances) [env: KERF_PROVIDER]
+    /// [default: kwok; aws for the program kerf-aws].
     #[arg(long, value_name = "NAME", hide_possible_values = true, help_heading = "Provider")]
     provider: Option<ProviderName>,
 }

@@ -13,7 +13,7 @@ use super::output::{Format, TypedOutput};
 use super::provider::TypedProvider;
 use super::settings::{Environment, Settings, TypedSettings, parse_duration};
 use crate::exit::CommandFailure;
-use crate::provider::ProviderName;
+use crate::program::ProviderName;
 
 /// Start a Kubernetes cluster with simulated nodes in this process, and Kerf on it.
 #[derive(Debug, Args)]

@@ -11,8 +11,9 @@ use kerf_runtime::Clock;
 
 use crate::args::{Gate, MinValuesPolicy, PlanOptions, PlanPart, PreferencePolicy};
 use crate::exit::{CommandFailure, Exit};
-use crate::input::{self, PlanInput, SelectorKinds, ValidationScope};
+use crate::input::{self, SelectorKinds, ValidationScope};
 use crate::output::{self, Messages, PublishedStats, StageProgress};
+use crate::plan_input::PlanInput;
 use crate::provider::{self, ProviderOptions};
 
 /// Time for which a node is reserved for pods that are expected on it (spec 03 section 1, with the

@@ -167,7 +167,7 @@ impl SandboxController {
     }
 }
 
-/// Installs the CRDs of the provider.
+/// Installs the CRDs that the provider and its controllers use.
 pub(super) async fn install_provider_crds(server: &ApiServer, provider: &dyn Provider) -> anyhow::Result<()> {
     Ok(install_crds(&server.client_as("kerf"), provider.crd_variant()).await?)
 }

@@ -435,7 +435,7 @@ fn name_of_body(body: &ObjectBody<'_>) -> Option<String> {
 
 /// Loads the objects of one text, for the tests of other modules.
 #[cfg(test)]
-pub(super) fn load_text(text: &str, threads: NonZeroUsize) -> Result<Objects, Vec<Problem>> {
+pub(crate) fn load_text(text: &str, threads: NonZeroUsize) -> Result<Objects, Vec<Problem>> {
     let sources = [Source { name: "text".to_owned(), text: text.to_owned() }];
     let (loaded, problems) =
         load_sources(&sources, ValidationScope::SuspiciousOnly, threads, WorkloadControllers::Absent);

@@ -34,7 +34,7 @@ pub enum FleetTarget {
         /// For example `lowest-price`.
         allocation_strategy: String,
     },
-    /// Capacity blocks.
+    /// Capacity blocks for ML, which are bought for a fixed time.
     CapacityBlock,
     /// Interruptible capacity reservations.
     ReservedCapacity,
@@ -54,9 +54,9 @@ pub struct FleetConfig {
 pub struct FleetOverride {
     /// Name of the instance type.
     pub instance_type: String,
-    /// ID of the subnet.
+    /// Subnet of the network interfaces, for example `subnet-0123`.
     pub subnet_id: String,
-    /// ID of the image.
+    /// Image that replaces the template's; `None` keeps the template's.
     pub image_id: Option<String>,
     /// Name of the availability zone.
     pub zone: Option<String>,
@@ -91,7 +91,7 @@ pub struct FleetInstance {
     pub ids: Vec<String>,
     /// Name of the instance type.
     pub instance_type: String,
-    /// ID of the subnet.
+    /// Subnet in which the instances run, for example `subnet-0123`.
     pub subnet_id: String,
     /// Name of the availability zone.
     pub zone: String,

@@ -48,7 +48,7 @@ pub struct InstanceTypeInfo {
     /// Number of vCPUs.
     #[serde(rename = "VCpuInfo")]
     pub vcpus: VcpuInfo,
-    /// Memory.
+    /// Memory as EC2 reports it, before any overhead.
     #[serde(rename = "MemoryInfo")]
     pub memory: MemoryInfo,
     /// Processor; `None` if EC2 reports none.
@@ -90,7 +90,7 @@ pub struct VcpuInfo {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct MemoryInfo {
-    /// Size in MiB.
+    /// Size in MiB (2^20 bytes).
     #[serde(rename = "SizeInMiB")]
     pub size_mib: i64,
 }
@@ -105,7 +105,7 @@ pub struct ProcessorInfo {
     pub supported_architectures: Vec<String>,
     /// Features such as `amd-sev-snp` or `nested-virtualization`.
     pub supported_features: Vec<String>,
-    /// Clock speed in GHz.
+    /// Clock speed of all cores in GHz; `None` if EC2 reports none.
     pub sustained_clock_speed_in_ghz: Option<f64>,
 }
 
@@ -131,9 +131,9 @@ pub struct EbsOptimizedInfo {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct NetworkInfo {
-    /// Index of the default network card.
+    /// The card whose interfaces limit the number of pods.
     pub default_network_card_index: i32,
-    /// Network cards.
+    /// One entry per card; types with several cards are accelerated ones.
     pub network_cards: Vec<NetworkCard>,
     /// IPv4 addresses of each interface.
     pub ipv4_addresses_per_interface: i32,
@@ -159,7 +159,7 @@ pub struct EfaInfo {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct NetworkCard {
-    /// Index of the card.
+    /// Position of the card, from 0.
     pub network_card_index: i32,
     /// Largest number of interfaces of the card.
     pub maximum_network_interfaces: i32,

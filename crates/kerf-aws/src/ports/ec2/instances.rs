@@ -13,7 +13,7 @@ pub struct DescribeInstances {
     pub filters: Vec<Filter>,
 }
 
-/// State of an instance.
+/// The states that EC2 reports for an instance.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum InstanceStateName {
     /// The instance is starting.
@@ -73,15 +73,15 @@ pub struct Ec2Instance {
     pub id: String,
     /// Name of the instance type.
     pub instance_type: String,
-    /// ID of the image.
+    /// Image that the instance was launched from, for example `ami-0123`.
     pub image_id: String,
     /// Name of the availability zone.
     pub zone: String,
     /// ID of the availability zone.
     pub zone_id: String,
-    /// ID of the subnet.
+    /// Subnet of the first network interface.
     pub subnet_id: String,
-    /// IDs of the security groups.
+    /// Groups of the first network interface, for example `sg-0123`.
     pub security_group_ids: Vec<String>,
     /// Current state.
     pub state: InstanceStateName,
@@ -107,7 +107,7 @@ pub struct Ec2Instance {
     pub partition_number: i32,
     /// Types of the network interfaces, for example `interface`, `efa` or `efa-only`.
     pub interface_types: Vec<String>,
-    /// Tags.
+    /// Tags of the instance itself, not of its volumes.
     pub tags: Tags,
 }
 

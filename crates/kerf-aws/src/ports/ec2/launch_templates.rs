@@ -25,7 +25,7 @@ pub struct DescribeLaunchTemplates {
     pub filters: Vec<Filter>,
 }
 
-/// A launch template.
+/// A launch template as the service lists it, without its content.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LaunchTemplate {
     /// ID, for example `lt-0123`.
@@ -48,7 +48,7 @@ pub enum LaunchTemplateRef {
 /// The content of a launch template (spec 05 §13.4). Fields that are `None` or empty are not sent.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LaunchTemplateData {
-    /// ID of the image.
+    /// Image of the instances, for example `ami-0123`.
     pub image_id: String,
     /// Name of the instance profile.
     pub instance_profile: String,
@@ -56,7 +56,7 @@ pub struct LaunchTemplateData {
     pub detailed_monitoring: bool,
     /// User data, base64.
     pub user_data: String,
-    /// Block devices.
+    /// Volumes of an instance; empty leaves them to the image.
     pub block_devices: Vec<TemplateBlockDevice>,
     /// Options of the instance metadata service.
     pub metadata_options: TemplateMetadataOptions,
@@ -95,7 +95,7 @@ pub struct TemplateBlockDevice {
     pub throughput: Option<i32>,
     /// MiB per second at which the volume is initialized from its snapshot.
     pub volume_initialization_rate: Option<i32>,
-    /// Size in GiB.
+    /// Size in GiB; `None` takes the size of the snapshot.
     pub volume_size_gib: Option<i32>,
     /// Type, for example `gp3`.
     pub volume_type: Option<String>,
@@ -119,13 +119,13 @@ pub struct TemplateMetadataOptions {
 /// A network interface of a launch template.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TemplateNetworkInterface {
-    /// Index of the network card.
+    /// Position of the card, from 0; `None` is the default card.
     pub network_card_index: Option<i32>,
     /// Index of the interface on its card.
     pub device_index: i32,
     /// `interface`, `efa` or `efa-only`.
     pub interface_type: Option<String>,
-    /// IDs of the security groups.
+    /// Groups of the interface, for example `sg-0123`.
     pub security_group_ids: Vec<String>,
     /// True if the interface gets a public address.
     pub associate_public_ip: Option<bool>,
@@ -161,6 +161,6 @@ pub struct TemplatePlacement {
 pub struct TemplateCapacityReservation {
     /// `capacity-reservations-only`, `open` or `none`.
     pub preference: String,
-    /// ID of the reservation.
+    /// The reservation to launch in, for example `cr-0123`; `None` targets none.
     pub reservation_id: Option<String>,
 }

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 
 use super::super::{Filter, Tags};
 
-/// A subnet.
+/// A subnet of a VPC, in one availability zone.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Subnet {
     /// ID, for example `subnet-0123`.
@@ -15,22 +15,22 @@ pub struct Subnet {
     pub zone_id: String,
     /// Number of free IPv4 addresses.
     pub available_ip_count: i32,
-    /// ID of its VPC.
+    /// The network that it belongs to, for example `vpc-0123`.
     pub vpc_id: String,
-    /// Tags.
+    /// Tags by key; selectors of node classes match them.
     pub tags: Tags,
 }
 
-/// A security group.
+/// A security group of a VPC.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SecurityGroup {
     /// ID, for example `sg-0123`.
     pub id: String,
     /// Name of the group.
     pub name: String,
-    /// ID of its VPC.
+    /// The network that it belongs to, for example `vpc-0123`.
     pub vpc_id: String,
-    /// Tags.
+    /// Tags by key; selectors of node classes match them.
     pub tags: Tags,
 }
 
@@ -62,6 +62,6 @@ pub struct Image {
     pub created_at: Option<Timestamp>,
     /// Time from which the image counts as deprecated; `None` if it has none.
     pub deprecated_at: Option<Timestamp>,
-    /// Tags.
+    /// Tags by key; selectors of node classes match them.
     pub tags: Tags,
 }

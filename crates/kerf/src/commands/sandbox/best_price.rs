@@ -12,7 +12,8 @@ use kube::Client;
 
 use crate::args;
 use crate::commands::plan;
-use crate::input::{PlanInput, SelectorKinds, load_with_client};
+use crate::input::{SelectorKinds, load_with_client};
+use crate::plan_input::PlanInput;
 use crate::provider::Provider;
 
 /// Computes the lowest price for the current pods of a cluster.

@@ -5,7 +5,7 @@
 use std::num::NonZeroUsize;
 
 use super::*;
-use crate::input::load::load_text;
+use crate::input::load_text;
 
 const CLAIM: &str = "\
 ---

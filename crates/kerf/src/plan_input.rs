@@ -14,7 +14,7 @@ use kerf_engine::catalogue::{InstanceType, InstanceTypes};
 use kerf_engine::{Input, PoolAvailability, PoolInput, Price, UnsupportedStorage};
 use kerf_state::NodeClassState;
 
-use super::objects::{Objects, WithOrigin};
+use crate::input::{Objects, WithOrigin};
 use crate::provider::Provider;
 
 /// Label that the API server sets on every namespace.
