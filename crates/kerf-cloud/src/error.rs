@@ -3,6 +3,7 @@
 //! remains available through `source`.
 
 use std::error::Error;
+use std::time::Duration;
 
 /// The underlying cause of an error, of any type.
 pub type BoxError = Box<dyn Error + Send + Sync>;
@@ -131,6 +132,41 @@ pub struct StartError {
     /// The underlying error.
     #[source]
     pub cause: BoxError,
+}
+
+/// A call to a provider that did not return in time. The call may still take effect.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the cloud provider did not respond within {} s", .0.as_secs())]
+pub struct CallTimedOut(pub Duration);
+
+impl From<CallTimedOut> for CreateError {
+    fn from(cause: CallTimedOut) -> Self {
+        Self::Other(Box::new(cause))
+    }
+}
+
+impl From<CallTimedOut> for InstanceError {
+    fn from(cause: CallTimedOut) -> Self {
+        Self::Other(Box::new(cause))
+    }
+}
+
+impl From<CallTimedOut> for ListError {
+    fn from(cause: CallTimedOut) -> Self {
+        Self(Box::new(cause))
+    }
+}
+
+impl From<CallTimedOut> for InstanceTypesError {
+    fn from(cause: CallTimedOut) -> Self {
+        Self::Other(Box::new(cause))
+    }
+}
+
+impl From<CallTimedOut> for DriftError {
+    fn from(cause: CallTimedOut) -> Self {
+        Self(Box::new(cause))
+    }
 }
 
 /// Returns the first error of type `E` in a chain of causes.

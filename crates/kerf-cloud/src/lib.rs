@@ -10,7 +10,8 @@ mod instance_gc;
 mod provider;
 
 pub use error::{
-    BoxError, CreateError, DriftError, InstanceError, InstanceTypesError, ListError, StartError, UNCLASSIFIED_LABEL,
+    BoxError, CallTimedOut, CreateError, DriftError, InstanceError, InstanceTypesError, ListError, StartError,
+    UNCLASSIFIED_LABEL,
 };
 pub use hook::{HookResult, RegistrationHook};
 pub use instance::{Instance, NodeClassKind, RepairPolicy};

@@ -1,11 +1,15 @@
 //! The process that runs the controllers. Watches always run, so that the cluster state of a
 //! standby is synced when it becomes leader. Controllers run only while the lease is held.
 //! Invariants: no controller runs before every watched kind is listed, because with incomplete
-//! state existing objects look missing. No controller runs without the lease. Dropping the future
+//! state existing objects look missing. No controller runs without the lease, nor in a process that
+//! no longer sees changes. Dropping the future
 //! of [`run`] stops everything, as a kill would.
 
+mod election;
+mod freshness;
 mod probes;
 mod requests;
+mod status;
 mod version;
 
 pub use requests::metered_client;
@@ -17,7 +21,8 @@ use std::time::Duration;
 use kerf_api::slim::{NodeInclusionPolicy, TopologySpreadConstraint};
 use kerf_cloud::StartError;
 use kerf_operator::Recorder;
-use kerf_runtime::{Lease, LeaseLost, LeaseSettings, ShutdownSignal, WatchHandle};
+use kerf_runtime::{LeaseLost, ShutdownSignal, WatchHandle};
+use kerf_state::Cluster;
 use serde_json::Value;
 use tokio::task::JoinSet;
 use tracing::{error, info};
@@ -25,9 +30,14 @@ use tracing::{error, info};
 use crate::context::Context;
 use crate::controllers::Controllers;
 use crate::metrics::MeteredProvider;
+use election::Election;
+use status::ProcessStatus;
 
 /// Time that running reconciles get to finish after shutdown was requested.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Kinds whose CRDs must be installed.
+const REQUIRED_KINDS: [&str; 2] = ["NodePool", "NodeClaim"];
 
 /// Settings of the process: endpoints and leader election.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -105,71 +115,73 @@ pub async fn run(
         () = stop.requested() => return Ok(()),
         outcome = ctx.cloud.start() => outcome?,
     }
-    let controllers = Controllers::new(ctx.clone());
-    let (watches, feed) = controllers.watches(ctx.settings.seed);
-
+    let status = Arc::new(ProcessStatus::new(ctx.clock));
     // Dropping the set aborts its tasks.
     let mut background = JoinSet::new();
-    background.spawn(feed);
     background.spawn(version::poll_version(ctx.client.clone()));
-    probes::start(&ctx, controllers.history(), settings, &watches, &mut background).await?;
+    background.spawn(status.clone().give_signs_of_life());
+    probes::start(&ctx, &status, settings, &mut background).await?;
     if let Some(recorder) = recorder {
         background.spawn(async move { recorder.run().await });
     }
-
-    let mut lease = settings.leader_election.as_ref().map(|election| {
-        let settings = LeaseSettings {
-            namespace: election.namespace.clone(),
-            name: election.name.clone(),
-            identity: election.identity.clone(),
-            duration: Duration::from_secs(15),
-            renew_deadline: Duration::from_secs(10),
-            retry_period: Duration::from_secs(2),
-            seed: ctx.settings.seed,
-        };
-        let (metrics, name) = (ctx.metrics.clone(), election.name.clone());
-        metrics.leader_election_slowpath.add(&[&name], 0.0);
-        Lease::new(lease_client, settings, ctx.clock)
-            .with_slow_path_callback(move || metrics.leader_election_slowpath.inc(&[&name]))
-    });
-    // Without a lease there is no such metric.
-    let set_leader_status = |value: f64| {
-        if let Some(election) = &settings.leader_election {
-            ctx.metrics.leader_election_master_status.set(&[&election.name], value);
-        }
-    };
-    set_leader_status(0.0);
-    if let Some(lease) = &mut lease {
+    let mut election = Election::new(&ctx, settings.leader_election.as_ref(), lease_client);
+    let mut terms_given_up = 0;
+    loop {
+        // Each term has new controllers and a new index: those of the term before may have missed
+        // changes.
+        *ctx.cluster.lock() = Cluster::new();
+        let controllers = Controllers::new(ctx.clone());
+        let (watches, feed) = controllers.watches(ctx.settings.seed);
+        status.set(watches.clone(), controllers.history());
+        let mut feeding = JoinSet::new();
+        feeding.spawn(feed);
         tokio::select! {
             biased;
             () = stop.requested() => return Ok(()),
-            () = lease.acquire() => info!("successfully acquired lease"),
+            () = freshness::wait_until_candidate(&watches, terms_given_up) => {}
         }
-    }
-    set_leader_status(1.0);
-    let outcome = {
-        let lease_lost = async {
-            match &mut lease {
-                Some(lease) => lease.renew_until_lost().await,
-                None => std::future::pending().await,
-            }
-        };
         tokio::select! {
             biased;
-            lost = lease_lost => {
-                error!(error = %lost, "leader election lost");
-                Err(RunError::Lease(lost))
-            }
-            () = run_as_leader(&controllers, watches, stop) => Ok(()),
+            () = stop.requested() => return Ok(()),
+            () = election.acquire() => {}
         }
-    };
-    set_leader_status(0.0);
-    if outcome.is_ok()
-        && let Some(lease) = &mut lease
-    {
-        lease.release().await;
+        let has_lease = election.has_lease();
+        let end = tokio::select! {
+            biased;
+            lost = election.renew_until_lost() => TermEnd::LeaseLost(lost),
+            () = run_as_leader(&controllers, watches.clone(), stop.clone()) => TermEnd::Stopped,
+            kind = freshness::wait_until_stale(&watches), if has_lease => TermEnd::GivenUp(kind),
+        };
+        election.set_leader_status(0.0);
+        match end {
+            TermEnd::LeaseLost(lost) => {
+                error!(error = %lost, "leader election lost");
+                return Err(RunError::Lease(lost));
+            }
+            TermEnd::Stopped => {
+                election.release().await;
+                return Ok(());
+            }
+            TermEnd::GivenUp(kind) => {
+                error!(
+                    kind,
+                    seconds = freshness::STALE_AFTER.as_secs(),
+                    "neither list nor watch of a kind has succeeded, giving up the lease"
+                );
+                election.release().await;
+                terms_given_up += 1;
+            }
+        }
     }
-    outcome
+}
+
+/// The reason why a term of leadership ended.
+enum TermEnd {
+    /// Shutdown was requested, and the controllers have stopped.
+    Stopped,
+    LeaseLost(LeaseLost),
+    /// Changes of this kind no longer arrive.
+    GivenUp(&'static str),
 }
 
 /// Returns a default spread constraint as JSON, for the log.
@@ -186,13 +198,17 @@ fn spread_constraint_json(constraint: &TopologySpreadConstraint) -> Value {
     fields.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
 }
 
-/// Runs the controllers once all watches are synced, until shutdown is requested.
+/// Runs the controllers once all watches are synced, until shutdown is requested. Kinds that are
+/// not required are not waited for if they are not installed or forbidden.
 async fn run_as_leader(controllers: &Arc<Controllers>, watches: Vec<WatchHandle>, mut stop: ShutdownSignal) {
     for mut watch in watches {
+        let is_required = REQUIRED_KINDS.contains(&watch.kind().name);
+        let ready =
+            async { if is_required { watch.wait_until_synced().await } else { watch.wait_until_answered().await } };
         tokio::select! {
             biased;
             () = stop.requested() => return,
-            () = watch.wait_until_synced() => {}
+            () = ready => {}
         }
     }
     let mut tasks = JoinSet::new();

@@ -8,18 +8,22 @@
 use std::pin::pin;
 use std::time::Duration;
 
-use futures::{StreamExt as _, TryStreamExt as _};
+use futures::future::BoxFuture;
+use futures::{FutureExt as _, Stream, StreamExt as _};
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1 as coordination;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
 use kube::Client;
-use kube::api::{Api, PostParams, WatchParams};
+use kube::api::{Api, PostParams, WatchEvent, WatchParams};
 use tokio::time::Instant;
 use tracing::{debug, error};
 
 use crate::causes::Causes;
 use crate::clock::Clock;
 use crate::rng::Rng;
+
+/// Longest time for which a candidate keeps one watch on the Lease open.
+const LEASE_WATCH_SECONDS: u32 = 240;
 
 /// Name, identity and durations of a leader election.
 #[derive(Clone, Debug)]
@@ -98,21 +102,34 @@ impl Lease {
 
     /// Returns once this process holds the lease.
     pub async fn acquire(&mut self) {
+        // One watch on the Lease stays open for as long as another process holds it.
+        let mut watch: Option<BoxFuture<'static, bool>> = None;
         loop {
             let pause = self.rng.jittered(self.settings.retry_period, 20);
-            match self.try_acquire_or_renew().await {
-                Ok(Attempt::Held) => return,
+            let attempt = tokio::time::timeout(self.settings.renew_deadline, self.try_acquire_or_renew()).await;
+            match attempt {
+                Ok(Ok(Attempt::Held)) => return,
                 // The lease cannot be acquired before it expires, unless its holder releases it.
-                Ok(Attempt::HeldByOther(until)) => {
+                Ok(Ok(Attempt::HeldByOther(until))) => {
                     let until = until.min(Instant::now() + pause);
+                    let open_watch = watch.get_or_insert_with(|| self.watch_for_release());
                     tokio::select! {
                         biased;
-                        () = self.wait_until_released() => {}
+                        is_released = open_watch => {
+                            watch = None;
+                            if !is_released {
+                                tokio::time::sleep_until(until).await;
+                            }
+                        }
                         () = tokio::time::sleep_until(until) => {}
                     }
                 }
-                Err(cause) => {
+                Ok(Err(cause)) => {
                     error!(error = %Causes(&cause), "cannot acquire the lease");
+                    tokio::time::sleep(pause).await;
+                }
+                Err(_) => {
+                    error!("cannot acquire the lease: the API server does not respond");
                     tokio::time::sleep(pause).await;
                 }
             }
@@ -240,28 +257,39 @@ impl Lease {
         (!holder(lease).is_empty()).then(|| *since + Duration::from_secs(u64::try_from(seconds).unwrap_or_default()))
     }
 
-    /// Resolves when the Lease is released or deleted.
-    async fn wait_until_released(&self) {
+    /// Watches the Lease. The future returns true once the Lease is released or deleted, and false
+    /// when the watch ends before.
+    fn watch_for_release(&self) -> BoxFuture<'static, bool> {
         let version = self.observed.as_ref().and_then(|(lease, _)| lease.metadata.resource_version.clone());
-        let params = WatchParams::default().fields(&format!("metadata.name={}", self.settings.name)).timeout(60);
-        let Ok(events) = self.api.watch(&params, &version.unwrap_or_default()).await else {
-            // The caller retries after its pause.
-            return std::future::pending().await;
+        let params = WatchParams::default()
+            .fields(&format!("metadata.name={}", self.settings.name))
+            .timeout(LEASE_WATCH_SECONDS);
+        let api = self.api.clone();
+        let watch = async move {
+            match api.watch(&params, &version.unwrap_or_default()).await {
+                Ok(events) => is_released_by(events).await,
+                Err(_) => false,
+            }
         };
-        let mut released = pin!(events.into_stream().filter_map(|event| {
-            let is_released = match event {
-                Ok(kube::core::WatchEvent::Added(lease) | kube::core::WatchEvent::Modified(lease)) => {
-                    holder(&lease).is_empty()
-                }
-                Ok(kube::core::WatchEvent::Deleted(_)) => true,
-                Ok(kube::core::WatchEvent::Bookmark(_) | kube::core::WatchEvent::Error(_)) | Err(_) => false,
-            };
-            std::future::ready(is_released.then_some(()))
-        }));
-        if released.next().await.is_none() {
-            std::future::pending::<()>().await;
+        // The server ends the watch; the time limit is for a server that does not.
+        let limit = Duration::from_secs(u64::from(LEASE_WATCH_SECONDS) + 30);
+        async move { tokio::time::timeout(limit, watch).await.unwrap_or(false) }.boxed()
+    }
+}
+
+/// Returns true at the first event that releases or deletes the Lease, and false if the watch ends
+/// before.
+async fn is_released_by(events: impl Stream<Item = Result<WatchEvent<coordination::Lease>, kube::Error>>) -> bool {
+    let mut events = pin!(events);
+    while let Some(event) = events.next().await {
+        match event {
+            Ok(WatchEvent::Added(lease) | WatchEvent::Modified(lease)) if holder(&lease).is_empty() => return true,
+            Ok(WatchEvent::Deleted(_)) => return true,
+            Ok(WatchEvent::Added(_) | WatchEvent::Modified(_) | WatchEvent::Bookmark(_)) => {}
+            Ok(WatchEvent::Error(_)) | Err(_) => return false,
         }
     }
+    false
 }
 
 fn holder(lease: &coordination::Lease) -> &str {

@@ -3,11 +3,12 @@
 //!
 //! The caller receives three kinds of update ([`WatchUpdate`]): the whole list (at the start, and
 //! whenever the watch history is lost), an applied object, a deleted object. This module handles
-//! everything else. After 410 Gone it lists again. It resumes a watch that breaks or ends from the
-//! last version. Errors back off with seeded jitter. A kind that the API server does not serve is
-//! listed again until it is installed.
+//! everything else. After 410 Gone it lists again. It resumes a watch that breaks, ends or becomes
+//! silent from the last version. Errors back off with seeded jitter. A kind that the API server
+//! does not serve is listed again until it is installed.
 //!
-//! Invariants: a list is delivered as a whole or not at all. An object that cannot be decoded is
+//! Invariants: every wait for the server has a time limit. A list is delivered as a whole or not at
+//! all. An object that cannot be decoded is
 //! logged and skipped, and does not affect other objects.
 
 mod requests;
@@ -18,11 +19,22 @@ use futures::TryStreamExt as _;
 use kube::Client;
 use serde::de::DeserializeOwned;
 use tokio::sync::watch as signal;
+use tokio::time::Instant;
 use tracing::{debug, error, info};
 
 use crate::backoff::Backoff;
 use crate::rng::Rng;
 use requests::{DecodedWatchEvent, ListFailure, WatchFailure};
+
+/// Time limit of one page of a list.
+const LIST_PAGE_TIMEOUT: Duration = Duration::from_mins(1);
+/// Time limit of opening a watch, up to the head of the response.
+const WATCH_OPEN_TIMEOUT: Duration = Duration::from_secs(30);
+/// Longest silence of a watch on which a bookmark has arrived. API servers send bookmarks about
+/// once per minute, so a longer silence means that the connection is dead.
+const SILENCE_AFTER_BOOKMARK_MAX: Duration = Duration::from_mins(2);
+/// A watch that lasted this long without expiring ends a series of expired watches.
+const WATCH_HEALTHY_AFTER: Duration = Duration::from_secs(10);
 
 /// API names of a watched kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,6 +74,8 @@ pub enum WatchPhase {
     Starting,
     /// The API server does not serve the kind. The watch lists again about once per second.
     NotInstalled,
+    /// The API server forbids the list, with this message. The watch lists again with back-off.
+    Forbidden(String),
     /// The list was delivered and changes are being watched.
     Watching,
     /// The last list failed with this error and will be retried. Earlier updates remain the best
@@ -79,6 +93,27 @@ pub struct WatchProgress {
     /// Resource version of the last update. All changes of this kind up to this version have been
     /// delivered.
     pub version: u64,
+    /// The time since which neither a list nor a watch has succeeded; `None` while a watch is open,
+    /// or if the last list succeeded. A server that answers that the kind is not installed or
+    /// forbidden counts as success: it answers, and another attempt would not help.
+    pub unanswered_since: Option<Instant>,
+}
+
+impl WatchProgress {
+    /// Returns true if a list was delivered, or the server has answered that the kind is not
+    /// installed or forbidden.
+    pub fn is_answered(&self) -> bool {
+        match &self.phase {
+            WatchPhase::NotInstalled | WatchPhase::Forbidden(_) => true,
+            WatchPhase::Starting | WatchPhase::Watching | WatchPhase::Failing(_) => self.is_synced,
+        }
+    }
+
+    /// Returns the time for which neither a list nor a watch has succeeded. Zero while a watch is
+    /// open.
+    pub fn unanswered_for(&self) -> Duration {
+        self.unanswered_since.map_or(Duration::ZERO, |since| since.elapsed())
+    }
 }
 
 /// Kind, page size and delays of a watch.
@@ -126,7 +161,17 @@ impl WatchHandle {
     /// Resolves once the first list has been delivered. Never resolves if the watch is dropped
     /// before.
     pub async fn wait_until_synced(&mut self) {
-        if self.progress.wait_for(|progress| progress.is_synced).await.is_err() {
+        self.wait_until(|progress| progress.is_synced).await;
+    }
+
+    /// Resolves once the first list has been delivered, or the server has answered that the kind is
+    /// not installed or forbidden. Never resolves if the watch is dropped before.
+    pub async fn wait_until_answered(&mut self) {
+        self.wait_until(WatchProgress::is_answered).await;
+    }
+
+    async fn wait_until(&mut self, condition: impl FnMut(&WatchProgress) -> bool) {
+        if self.progress.wait_for(condition).await.is_err() {
             std::future::pending::<()>().await;
         }
     }
@@ -147,12 +192,25 @@ where
     T: DeserializeOwned + Send,
     F: FnMut(WatchUpdate<T>),
 {
-    let start = WatchProgress { phase: WatchPhase::Starting, is_synced: false, version: 0 };
+    let start = WatchProgress {
+        phase: WatchPhase::Starting,
+        is_synced: false,
+        version: 0,
+        unanswered_since: Some(Instant::now()),
+    };
     let (sender, progress) = signal::channel(start);
     let rng = Rng::new(settings.seed).fork(settings.kind.plural);
     let handle = WatchHandle { kind: settings.kind, progress };
-    let work =
-        Watcher { client, settings, progress: sender, rng, failures: 0, on_update, marker: std::marker::PhantomData };
+    let work = Watcher {
+        client,
+        settings,
+        progress: sender,
+        rng,
+        failures: 0,
+        expired_watches: 0,
+        on_update,
+        marker: std::marker::PhantomData,
+    };
     (handle, work.run())
 }
 
@@ -163,6 +221,8 @@ struct Watcher<T, F> {
     rng: Rng,
     /// Failures in a row.
     failures: u32,
+    /// Watches in a row that the server ended with 410 Gone before they delivered anything.
+    expired_watches: u32,
     on_update: F,
     marker: std::marker::PhantomData<fn(T)>,
 }
@@ -193,6 +253,7 @@ impl<T: DeserializeOwned + Send, F: FnMut(WatchUpdate<T>)> Watcher<T, F> {
                     info!(kind = self.settings.kind.name, "kind is installed, watching it");
                 }
                 self.failures = 0;
+                self.mark_answered();
                 (self.on_update)(WatchUpdate::Reset(objects));
                 self.set_progress(WatchPhase::Watching, true, &version);
                 WatchStep::Watch(version)
@@ -210,13 +271,14 @@ impl<T: DeserializeOwned + Send, F: FnMut(WatchUpdate<T>)> Watcher<T, F> {
                     (self.on_update)(WatchUpdate::Reset(Vec::new()));
                 }
                 let is_synced = self.progress.borrow().is_synced;
+                self.mark_answered();
                 self.set_progress(WatchPhase::NotInstalled, is_synced, "");
                 // A constant pace without back-off, so that a newly installed kind is found within
                 // two seconds.
                 tokio::time::sleep(self.rng.jittered(Duration::from_secs(1), 50)).await;
                 WatchStep::List
             }
-            Err(ListFailure::Failed(cause)) => {
+            Err(ListFailure::Failed { cause, is_forbidden }) => {
                 // Only the second failure in a row is logged as an error: a single failure is often
                 // transient, and later ones add nothing.
                 if self.failures == 1 {
@@ -225,7 +287,12 @@ impl<T: DeserializeOwned + Send, F: FnMut(WatchUpdate<T>)> Watcher<T, F> {
                     debug!(kind = self.settings.kind.name, error = %cause, "cannot list objects");
                 }
                 let is_synced = self.progress.borrow().is_synced;
-                self.set_progress(WatchPhase::Failing(cause), is_synced, "");
+                if is_forbidden {
+                    self.mark_answered();
+                    self.set_progress(WatchPhase::Forbidden(cause), is_synced, "");
+                } else {
+                    self.set_progress(WatchPhase::Failing(cause), is_synced, "");
+                }
                 self.back_off().await;
                 WatchStep::List
             }
@@ -235,25 +302,41 @@ impl<T: DeserializeOwned + Send, F: FnMut(WatchUpdate<T>)> Watcher<T, F> {
     /// Delivers the changes since `version` until the watch ends or fails.
     async fn watch_from(&mut self, mut version: String) -> WatchStep {
         let lifetime = self.rng.jittered(self.settings.lifetime, 100);
-        let opened = tokio::time::Instant::now();
-        let mut stream = match requests::open_watch::<T>(&self.client, &self.settings, &version, lifetime).await {
-            Ok(stream) => stream,
-            Err(failure) => return self.handle_watch_failure(failure, version).await,
+        let opened = Instant::now();
+        let opening = requests::open_watch::<T>(&self.client, &self.settings, &version, lifetime);
+        let mut stream = match tokio::time::timeout(WATCH_OPEN_TIMEOUT, opening).await {
+            Ok(Ok(stream)) => stream,
+            Ok(Err(failure)) => return self.handle_watch_failure(failure, version, opened).await,
+            Err(_) => {
+                let cause = format!("the watch was not opened within {} s", WATCH_OPEN_TIMEOUT.as_secs());
+                return self.handle_watch_failure(WatchFailure::Failed(cause), version, opened).await;
+            }
         };
+        self.mark_answered();
         // The server ends the watch after its lifetime. A connection that is silent for longer is
         // dead.
-        let silence_max = lifetime + Duration::from_secs(30);
+        let mut silence_max = lifetime + Duration::from_secs(30);
         loop {
             let event = match tokio::time::timeout(silence_max, stream.try_next()).await {
                 Ok(Ok(Some(event))) => event,
-                Ok(Err(failure)) => return self.handle_watch_failure(failure, version).await,
-                Ok(Ok(None)) | Err(_) => break,
+                Ok(Err(failure)) => return self.handle_watch_failure(failure, version, opened).await,
+                Ok(Ok(None)) => break,
+                Err(_) => {
+                    debug!(
+                        kind = self.settings.kind.name,
+                        silence = silence_max.as_secs(),
+                        "watch is silent, reopening it"
+                    );
+                    break;
+                }
             };
+            self.expired_watches = 0;
             let (event_version, update) = match event {
                 DecodedWatchEvent::Applied { object, version } => (version, object.map(WatchUpdate::Applied)),
                 DecodedWatchEvent::Deleted { object, version } => (version, object.map(WatchUpdate::Deleted)),
                 DecodedWatchEvent::Bookmark { version: event_version } => {
                     version = event_version;
+                    silence_max = SILENCE_AFTER_BOOKMARK_MAX;
                     self.set_progress(WatchPhase::Watching, true, &version);
                     continue;
                 }
@@ -265,6 +348,7 @@ impl<T: DeserializeOwned + Send, F: FnMut(WatchUpdate<T>)> Watcher<T, F> {
             }
             self.set_progress(WatchPhase::Watching, true, &version);
         }
+        self.mark_unanswered();
         // A server that ends each watch at once must not cause a busy loop.
         if opened.elapsed() < Duration::from_secs(1) {
             self.back_off().await;
@@ -272,9 +356,23 @@ impl<T: DeserializeOwned + Send, F: FnMut(WatchUpdate<T>)> Watcher<T, F> {
         WatchStep::Watch(version)
     }
 
-    async fn handle_watch_failure(&mut self, failure: WatchFailure, version: String) -> WatchStep {
+    async fn handle_watch_failure(&mut self, failure: WatchFailure, version: String, opened: Instant) -> WatchStep {
+        self.mark_unanswered();
         match failure {
-            WatchFailure::Gone => WatchStep::List,
+            WatchFailure::Gone => {
+                // Listing again is the cure for one expired watch. A server that expires every watch
+                // would be listed in a busy loop.
+                if opened.elapsed() >= WATCH_HEALTHY_AFTER {
+                    self.expired_watches = 0;
+                }
+                let delay = self.settings.backoff.delay(self.expired_watches);
+                self.expired_watches = self.expired_watches.saturating_add(1);
+                if !delay.is_zero() {
+                    debug!(kind = self.settings.kind.name, "watches expire at once, waiting before the next list");
+                    tokio::time::sleep(self.rng.jittered(delay, 50)).await;
+                }
+                WatchStep::List
+            }
             WatchFailure::Failed(cause) => {
                 debug!(kind = self.settings.kind.name, error = %cause, "watch failed, resuming it");
                 self.back_off().await;
@@ -287,6 +385,18 @@ impl<T: DeserializeOwned + Send, F: FnMut(WatchUpdate<T>)> Watcher<T, F> {
         self.failures = self.failures.saturating_add(1);
         let delay = self.settings.backoff.delay(self.failures);
         tokio::time::sleep(self.rng.jittered(delay, 50)).await;
+    }
+
+    /// Records that the server has answered a list or opened a watch.
+    fn mark_answered(&self) {
+        self.progress.send_modify(|progress| progress.unanswered_since = None);
+    }
+
+    /// Records that no watch is open. Keeps the time of an earlier call.
+    fn mark_unanswered(&self) {
+        self.progress.send_modify(|progress| {
+            progress.unanswered_since.get_or_insert_with(Instant::now);
+        });
     }
 
     fn set_progress(&self, phase: WatchPhase, is_synced: bool, version: &str) {

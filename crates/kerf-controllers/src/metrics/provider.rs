@@ -1,6 +1,8 @@
-//! A decorator of the cloud provider that times all calls and counts failures (spec 07 §6.5).
+//! A decorator of the cloud provider that limits the time of all calls, times them and counts
+//! failures (spec 07 §6.5).
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
@@ -8,14 +10,17 @@ use kerf_api::labels::{self, LabelRules};
 use kerf_api::nodeclaim::NodeClaim;
 use kerf_api::nodepool::NodePool;
 use kerf_cloud::{
-    CloudProvider, CreateError, DriftError, Instance, InstanceError, InstanceTypesError, ListError, NodeClassKind,
-    ProviderSetup, RegistrationHook, RepairPolicy, StartError, UNCLASSIFIED_LABEL,
+    CallTimedOut, CloudProvider, CreateError, DriftError, Instance, InstanceError, InstanceTypesError, ListError,
+    NodeClassKind, ProviderSetup, RegistrationHook, RepairPolicy, StartError, UNCLASSIFIED_LABEL,
 };
 use kerf_engine::catalogue::InstanceTypes;
 use kerf_runtime::Clock;
 
 use super::Metrics;
 use kerf_operator::current_controller;
+
+/// Time limit of a call. It is longer than the 4 minutes that one request to AWS may take.
+const CALL_TIMEOUT: Duration = Duration::from_mins(5);
 
 /// The decorated provider.
 pub(crate) struct MeteredProvider {
@@ -40,11 +45,12 @@ impl MeteredProvider {
     ) -> BoxFuture<'a, Result<T, E>>
     where
         T: Send + 'a,
-        E: Send + 'a,
+        E: From<CallTimedOut> + Send + 'a,
     {
         async move {
             let started = self.clock.elapsed();
-            let outcome = call.await;
+            let outcome = tokio::time::timeout(CALL_TIMEOUT, call).await;
+            let outcome = outcome.unwrap_or_else(|_| Err(CallTimedOut(CALL_TIMEOUT).into()));
             let labels = [current_controller(), method, self.inner.name()];
             let took = self.clock.elapsed().saturating_sub(started).as_secs_f64();
             self.metrics.cloudprovider_duration.observe(&labels, took);

@@ -16,36 +16,33 @@ use kerf_runtime::{WatchHandle, WatchPhase};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
-use super::{ProcessSettings, RunError};
+use super::status::ProcessStatus;
+use super::{ProcessSettings, REQUIRED_KINDS, RunError, freshness};
 use crate::context::Context;
-use crate::disruption::DecisionHistory;
 
 /// Content type of Prometheus' text format.
 const METRICS_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
-/// Kinds whose CRDs must be installed.
-const REQUIRED_KINDS: [&str; 2] = ["NodePool", "NodeClaim"];
 
 /// Opens the ports of the settings. The endpoints are served until `tasks` is dropped.
 pub(super) async fn start(
     ctx: &Context,
-    history: Arc<DecisionHistory>,
+    status: &Arc<ProcessStatus>,
     settings: &ProcessSettings,
-    watches: &[WatchHandle],
     tasks: &mut JoinSet<()>,
 ) -> Result<(), RunError> {
     if let Some(port) = settings.metrics_port {
-        let ctx = ctx.clone();
+        let (ctx, status) = (ctx.clone(), status.clone());
         serve(SocketAddr::new(settings.address, port), tasks, move |path, _| match path {
-            "/metrics" => (200, METRICS_TYPE, ctx.metrics_text()),
-            "/decisions" => (200, "application/json", history.json().to_string()),
+            "/metrics" => (200, METRICS_TYPE, ctx.metrics_text() + &status.metrics_text()),
+            "/decisions" => (200, "application/json", status.history().json().to_string()),
             _ => (404, "text/plain", "404 page not found\n".to_owned()),
         })
         .await?;
     }
     if let Some(port) = settings.health_probe_port {
-        let watches = watches.to_vec();
+        let status = status.clone();
         serve(SocketAddr::new(settings.address, port), tasks, move |path, query| {
-            let (code, text) = probe(path, query, ReadinessChecks::of(&watches));
+            let (code, text) = probe(path, query, HealthChecks::of(&status));
             (code, "text/plain; charset=utf-8", text)
         })
         .await?;
@@ -53,22 +50,31 @@ pub(super) async fn start(
     Ok(())
 }
 
-/// Results of the readiness checks.
+/// Results of the checks.
 #[derive(Clone, Copy, Debug)]
-struct ReadinessChecks {
-    /// True if every watched kind is listed.
+struct HealthChecks {
+    /// True if the main loop runs.
+    ping: bool,
+    /// True if every watched kind is listed and no kind is stale. A kind that is not installed or
+    /// forbidden does not count, unless it is required.
     manager: bool,
     /// True if the API server knows all [`REQUIRED_KINDS`].
     crd: bool,
 }
 
-impl ReadinessChecks {
-    fn of(watches: &[WatchHandle]) -> Self {
+impl HealthChecks {
+    fn of(status: &ProcessStatus) -> Self {
+        let watches = status.watches();
         let is_known =
             |watch: &WatchHandle| watch.progress().is_synced && watch.progress().phase != WatchPhase::NotInstalled;
+        let is_required = |watch: &&WatchHandle| REQUIRED_KINDS.contains(&watch.kind().name);
         Self {
-            manager: watches.iter().all(|watch| watch.progress().is_synced),
-            crd: watches.iter().filter(|watch| REQUIRED_KINDS.contains(&watch.kind().name)).all(is_known),
+            ping: status.is_alive(),
+            manager: !watches.is_empty()
+                && watches.iter().all(|watch| watch.progress().is_answered())
+                && watches.iter().filter(is_required).all(|watch| watch.progress().is_synced)
+                && freshness::stale_kind(&watches).is_none(),
+            crd: watches.iter().filter(is_required).all(is_known),
         }
     }
 
@@ -78,10 +84,10 @@ impl ReadinessChecks {
 }
 
 /// Returns status code and text of the response to a probe.
-fn probe(path: &str, query: &str, checks: ReadinessChecks) -> (u16, String) {
+fn probe(path: &str, query: &str, checks: HealthChecks) -> (u16, String) {
     let mut parts = path.trim_matches('/').splitn(2, '/');
     let checked: Vec<(&str, bool)> = match (parts.next(), parts.next()) {
-        (Some("healthz"), None) => vec![("ping", true)],
+        (Some("healthz"), None) => vec![("ping", checks.ping)],
         (Some("readyz"), None) => {
             let excluded: Vec<&str> = query.split('&').filter_map(|pair| pair.strip_prefix("exclude=")).collect();
             checks.all().into_iter().filter(|(name, _)| !excluded.contains(name)).collect()
@@ -157,8 +163,8 @@ mod tests {
 
     #[test]
     fn readiness_names_what_is_missing() {
-        let ready = ReadinessChecks { manager: true, crd: true };
-        let waiting = ReadinessChecks { manager: false, crd: false };
+        let ready = HealthChecks { ping: true, manager: true, crd: true };
+        let waiting = HealthChecks { ping: true, manager: false, crd: false };
         assert_eq!(probe("/healthz", "", waiting), (200, "ok".to_owned()));
         assert_eq!(probe("/readyz", "", ready), (200, "ok".to_owned()));
         let (code, text) = probe("/readyz", "", waiting);
@@ -170,13 +176,15 @@ mod tests {
         assert_eq!(probe("/readyz/crd", "", waiting).0, 500);
         assert_eq!(probe("/readyz", "exclude=crd&exclude=manager", waiting).0, 200);
         assert!(probe("/readyz", "verbose", ready).1.contains("[+]manager ok"));
+        let stuck = HealthChecks { ping: false, ..ready };
+        assert_eq!(probe("/healthz", "", stuck).0, 500, "the main loop does not run");
     }
 
     // spec 07 #20: profiling is not served.
     #[test]
     fn other_paths_are_not_found() {
         for path in ["/", "/debug/pprof/", "/readyz/nothing", "/healthz/x"] {
-            assert_eq!(probe(path, "", ReadinessChecks { manager: true, crd: true }).0, 404, "{path}");
+            assert_eq!(probe(path, "", HealthChecks { ping: true, manager: true, crd: true }).0, 404, "{path}");
         }
     }
 }

@@ -1,7 +1,8 @@
-//! A client that counts and times its requests (spec 07 §6.7). The process wraps its client once,
+//! A client that counts, times and limits its requests (spec 07 §6.7). The process wraps its client once,
 //! before it passes the client on: then every request is counted, and none twice.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use http::{Method, Request, Uri};
 use kerf_runtime::Clock;
@@ -10,7 +11,16 @@ use kube::client::Body;
 
 use crate::metrics::Metrics;
 
-/// Wraps a client so that its requests are counted and timed in `metrics`.
+/// Time limit from sending a request to the head of its response. API servers answer or reject a
+/// request within a minute.
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(90);
+
+/// A request without a response.
+#[derive(Debug, thiserror::Error)]
+#[error("the API server did not respond within {} s", RESPONSE_TIMEOUT.as_secs())]
+struct NoResponse;
+
+/// Wraps a client so that its requests have a time limit and are counted and timed in `metrics`.
 pub fn metered_client(client: Client, metrics: Arc<Metrics>, clock: Clock) -> Client {
     let namespace = client.default_namespace().to_owned();
     let service = tower::service_fn(move |request: Request<Body>| {
@@ -18,7 +28,8 @@ pub fn metered_client(client: Client, metrics: Arc<Metrics>, clock: Clock) -> Cl
         async move {
             let (method, uri) = (request.method().clone(), request.uri().clone());
             let started = clock.elapsed();
-            let response = client.send(request).await;
+            let response = tokio::time::timeout(RESPONSE_TIMEOUT, client.send(request)).await;
+            let response = response.unwrap_or_else(|_| Err(kube::Error::Service(Box::new(NoResponse))));
             let took = clock.elapsed().saturating_sub(started).as_secs_f64();
             let code = response
                 .as_ref()

@@ -2,6 +2,7 @@
 //! over, and that they never write at the same time.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1 as coordination;
@@ -230,4 +231,59 @@ async fn lease_renewals_that_need_a_read_are_counted() {
     env.wait(10).await;
     assert_eq!(slow(), 1.0, "another client wrote the lease since its last renewal");
     assert!(one.is_leader());
+}
+
+/// Wraps a client so that lists and watches of NodeClaims are never answered while `hangs` is set.
+fn hanging_client(client: kube::Client, hangs: Arc<AtomicBool>) -> kube::Client {
+    let service = tower::service_fn(move |request: http::Request<kube::client::Body>| {
+        let (client, hangs) = (client.clone(), hangs.clone());
+        async move {
+            let is_read = request.method() == http::Method::GET && request.uri().path().ends_with("/nodeclaims");
+            if is_read && hangs.load(Ordering::SeqCst) {
+                return std::future::pending().await;
+            }
+            client.send(request).await
+        }
+    });
+    kube::Client::new(service, "default")
+}
+
+// spec 07 §1.1: a leader that sees nothing
+#[tokio::test(start_paused = true)]
+async fn a_leader_whose_watches_are_not_answered_gives_up_the_lease_and_stays_a_standby() {
+    let env = TestEnv::without_controllers().await;
+    env.create::<NodePool>(pool("general", json!({}))).await;
+    let hangs = Arc::new(AtomicBool::new(false));
+    let client = hanging_client(env.server.client_as("kerf-one"), hangs.clone());
+    let one = start_with(&env, "kerf-one", client, env.server.client_as("kerf-one"));
+    env.wait(1).await;
+    let two = start(&env, "kerf-two");
+    env.wait(5).await;
+    assert!(one.is_leader() && !two.is_leader());
+    hangs.store(true, Ordering::SeqCst);
+    // The open watch ends after at most ten minutes; from then on nothing is answered.
+    env.wait(600 + 30).await;
+    for _ in 0..30 {
+        env.wait(10).await;
+        if two.is_leader() {
+            break;
+        }
+    }
+    assert!(!one.is_leader() && two.is_leader(), "the replica that sees the cluster leads");
+    assert!(!one.running.is_finished(), "the process does not exit");
+    env.pending_pod("late", "1", json!({})).await;
+    env.wait(30).await;
+    assert_eq!(env.claims().await.len(), 1, "the new leader acts");
+    let transitions = async || {
+        let leases: Api<coordination::Lease> = Api::namespaced(env.client.clone(), "kube-system");
+        leases.get("karpenter-leader-election").await.unwrap().spec.unwrap().lease_transitions
+    };
+    let before = transitions().await;
+    two.kill().await;
+    env.wait(600).await;
+    assert!(!one.is_leader(), "a process that sees nothing does not become leader");
+    assert_eq!(transitions().await, before);
+    hangs.store(false, Ordering::SeqCst);
+    env.wait(300).await;
+    assert!(one.is_leader(), "it leads again once it sees the cluster");
 }

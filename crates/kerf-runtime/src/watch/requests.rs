@@ -18,7 +18,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use tracing::error;
 
-use super::{WatchSettings, WatchedKind};
+use super::{LIST_PAGE_TIMEOUT, WatchSettings, WatchedKind};
 use crate::causes::Causes;
 
 /// Reason why a list failed.
@@ -26,7 +26,17 @@ pub(super) enum ListFailure {
     /// The server does not serve the kind.
     NotInstalled,
     /// Any other failure.
-    Failed(String),
+    Failed {
+        cause: String,
+        /// True if the server forbids the request. It answers, and another attempt would not help.
+        is_forbidden: bool,
+    },
+}
+
+impl ListFailure {
+    fn failed(cause: impl ToString) -> Self {
+        Self::Failed { cause: cause.to_string(), is_forbidden: false }
+    }
 }
 
 /// Reason why a watch failed.
@@ -41,8 +51,9 @@ impl WatchFailure {
     pub(super) fn from_kube_error(cause: &kube::Error) -> Self {
         match cause {
             // A server that was restored from a backup never reaches a version that it gave out
-            // before.
-            kube::Error::Api(status) if status.code == 410 || status.code == 404 || is_version_too_large(status) => {
+            // before. If only the watch is forbidden, listing again with back-off still shows the
+            // objects.
+            kube::Error::Api(status) if matches!(status.code, 403 | 404 | 410) || is_version_too_large(status) => {
                 Self::Gone
             }
             other => Self::Failed(Causes(other).to_string()),
@@ -67,7 +78,12 @@ pub(super) async fn list<T: DeserializeOwned>(
         } else {
             format!("limit={}&continue={}", settings.page_size, percent_encoded(&token))
         };
-        let text = match client.request_text(request(settings.kind, &query)?).await {
+        let response = client.request_text(request(settings.kind, &query)?);
+        let Ok(response) = tokio::time::timeout(LIST_PAGE_TIMEOUT, response).await else {
+            let seconds = LIST_PAGE_TIMEOUT.as_secs();
+            return Err(ListFailure::failed(format_args!("the API server did not respond within {seconds} s")));
+        };
+        let text = match response {
             Ok(text) => text,
             // The continue token has expired: start again with the first page.
             Err(kube::Error::Api(status)) if status.code == 410 && !token.is_empty() => {
@@ -76,9 +92,12 @@ pub(super) async fn list<T: DeserializeOwned>(
                 continue;
             }
             Err(kube::Error::Api(status)) if status.code == 404 => return Err(ListFailure::NotInstalled),
-            Err(cause) => return Err(ListFailure::Failed(Causes(&cause).to_string())),
+            Err(cause) => {
+                let is_forbidden = matches!(&cause, kube::Error::Api(status) if status.code == 403);
+                return Err(ListFailure::Failed { cause: Causes(&cause).to_string(), is_forbidden });
+            }
         };
-        let page: Page<'_> = serde_json::from_str(&text).map_err(|cause| ListFailure::Failed(cause.to_string()))?;
+        let page: Page<'_> = serde_json::from_str(&text).map_err(ListFailure::failed)?;
         objects.reserve(page.items.len());
         for item in &page.items {
             objects.extend(decode_or_log(settings.kind, item));
@@ -117,7 +136,7 @@ pub(super) async fn open_watch<T: DeserializeOwned + Send>(
     let kind = settings.kind;
     let mut request = request(kind, &query).map_err(|failure| match failure {
         ListFailure::NotInstalled => WatchFailure::Gone,
-        ListFailure::Failed(cause) => WatchFailure::Failed(cause),
+        ListFailure::Failed { cause, .. } => WatchFailure::Failed(cause),
     })?;
     // A server that compresses a watch starts a new compressed stream for each event, and decoders
     // stop after the first.
@@ -205,7 +224,7 @@ fn request(kind: WatchedKind, query: &str) -> Result<http::Request<Vec<u8>>, Lis
     let root = if kind.group.is_empty() { String::from("/api") } else { format!("/apis/{}", kind.group) };
     http::Request::get(format!("{root}/{}/{}?{query}", kind.version, kind.plural))
         .body(Vec::new())
-        .map_err(|cause| ListFailure::Failed(cause.to_string()))
+        .map_err(ListFailure::failed)
 }
 
 /// Percent-encodes all bytes except letters, digits and `-_.`. Continue tokens and resource

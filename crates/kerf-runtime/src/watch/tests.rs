@@ -4,6 +4,10 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
+use bytes::Bytes;
+use futures::StreamExt as _;
+use http_body::Frame;
+use http_body_util::{BodyExt as _, StreamBody};
 use kube::client::Body;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -117,10 +121,10 @@ async fn a_list_is_read_in_pages_and_delivered_as_a_whole() {
     );
     let watch_query = "watch=true&allowWatchBookmarks=true&resourceVersion";
     assert_eq!(
-        queries,
+        queries[..4],
         ["limit=500", "limit=500&continue=a%20b", &format!("{watch_query}=9"), &format!("{watch_query}=14")]
     );
-    assert_eq!(progress, WatchProgress { phase: WatchPhase::Watching, is_synced: true, version: 14 });
+    assert_eq!((progress.phase, progress.is_synced, progress.version), (WatchPhase::Watching, true, 14));
 }
 
 /// No server guarantees that the type of a change precedes its object.
@@ -236,4 +240,98 @@ async fn the_handle_reports_the_first_list_and_each_later_version() {
         () = work => unreachable!("a watch never ends"),
         version = wait => assert_eq!(version, 5),
     }
+}
+
+/// Builds a server whose response bodies or heads may never end.
+fn hanging_client(responses: Vec<HangingResponse>) -> (Client, Arc<Mutex<Vec<String>>>) {
+    let responses = Arc::new(Mutex::new(VecDeque::from(responses)));
+    let queries: Arc<Mutex<Vec<String>>> = Arc::default();
+    let log = queries.clone();
+    let service = tower::service_fn(move |request: http::Request<Body>| {
+        let kind = if request.uri().query().unwrap_or_default().contains("watch=true") { "watch" } else { "list" };
+        log.lock().unwrap().push(kind.to_owned());
+        let response = responses.lock().unwrap().pop_front();
+        async move {
+            match response {
+                Some(HangingResponse::Complete(code, text)) => {
+                    let body = StreamBody::new(frames(text)).boxed_unsync();
+                    Ok::<_, std::convert::Infallible>(http::Response::builder().status(code).body(body).unwrap())
+                }
+                Some(HangingResponse::OpenAfter(text)) => {
+                    let body = StreamBody::new(frames(text).chain(futures::stream::pending())).boxed_unsync();
+                    Ok(http::Response::new(body))
+                }
+                Some(HangingResponse::NoAnswer) | None => std::future::pending().await,
+            }
+        }
+    });
+    (Client::new(service, "default"), queries)
+}
+
+/// Returns a body of one frame.
+fn frames(text: String) -> impl futures::Stream<Item = Result<Frame<Bytes>, std::io::Error>> + Send {
+    futures::stream::iter([Ok(Frame::data(Bytes::from(text)))])
+}
+
+enum HangingResponse {
+    /// A complete response.
+    Complete(u16, String),
+    /// A response whose body never ends after this text.
+    OpenAfter(String),
+    /// No response at all.
+    NoAnswer,
+}
+
+fn complete((code, text): (u16, String)) -> HangingResponse {
+    HangingResponse::Complete(code, text)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_without_an_answer_is_repeated_and_the_time_without_answer_is_counted() {
+    let (client, queries) = hanging_client(vec![
+        HangingResponse::NoAnswer,
+        HangingResponse::NoAnswer,
+        complete(page(9, "", &[thing("a", 1, 1.into())])),
+    ]);
+    let updates = std::cell::Cell::new(0);
+    let (handle, work) = watch::<Thing, _>(client, WatchSettings::new(KIND, 1), |_| updates.set(updates.get() + 1));
+    let mut work = std::pin::pin!(work);
+    assert!(tokio::time::timeout(Duration::from_secs(110), work.as_mut()).await.is_err());
+    let waiting = handle.progress();
+    assert_eq!(waiting.unanswered_for(), Duration::from_secs(110), "nothing has succeeded since the start");
+    assert!(tokio::time::timeout(Duration::from_secs(20), work.as_mut()).await.is_err());
+    assert_eq!(handle.progress().unanswered_for(), Duration::ZERO, "the third list succeeded");
+    assert!(tokio::time::timeout(Duration::from_mins(2), work.as_mut()).await.is_err());
+    assert!(handle.progress().unanswered_for() > Duration::from_secs(80), "the watch is never opened");
+    assert_eq!(queries.lock().unwrap()[..4], ["list", "list", "list", "watch"]);
+    assert_eq!(updates.get(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_is_silent_after_a_bookmark_is_reopened_after_two_minutes() {
+    let bookmark = changes(&[("BOOKMARK", json!({"metadata": {"resourceVersion": "12"}}))]).1;
+    let (client, queries) = hanging_client(vec![
+        complete(page(9, "", &[])),
+        HangingResponse::OpenAfter(bookmark),
+        HangingResponse::OpenAfter(changes(&[("ADDED", thing("c", 13, 3.into()))]).1),
+    ]);
+    let mut updates = Vec::new();
+    let start = Instant::now();
+    let (_handle, work) =
+        watch::<Thing, _>(client, WatchSettings::new(KIND, 1), |update| updates.push((update, start.elapsed())));
+    assert!(tokio::time::timeout(Duration::from_mins(4), work).await.is_err());
+    assert_eq!(updates[1], (WatchUpdate::Applied(Thing { size: 3 }), Duration::from_mins(2)));
+    assert_eq!(queries.lock().unwrap().len(), 3, "a watch without bookmarks may be silent for longer");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_expires_every_watch_is_not_listed_in_a_busy_loop() {
+    let responses =
+        (0..1000).flat_map(|_| [complete(page(9, "", &[])), complete(changes(&[("ERROR", status(410))]))]).collect();
+    let (client, queries) = hanging_client(responses);
+    let (handle, work) = watch::<Thing, _>(client, WatchSettings::new(KIND, 1), |_| {});
+    assert!(tokio::time::timeout(Duration::from_mins(1), work).await.is_err());
+    let lists = queries.lock().unwrap().iter().filter(|kind| *kind == "list").count();
+    assert!((4..=9).contains(&lists), "{lists} lists in a minute");
+    assert!(handle.progress().is_synced);
 }
