@@ -360,8 +360,8 @@ impl<T: DeserializeOwned + Send, F: FnMut(WatchUpdate<T>)> Watcher<T, F> {
         self.mark_unanswered();
         match failure {
             WatchFailure::Gone => {
-                // Listing again is the cure for one expired watch. A server that expires every watch
-                // would be listed in a busy loop.
+                // Listing again is the cure for one expired watch. A server that expires every
+                // watch would be listed in a busy loop.
                 if opened.elapsed() >= WATCH_HEALTHY_AFTER {
                     self.expired_watches = 0;
                 }

@@ -1,5 +1,5 @@
-//! A client that counts, times and limits its requests (spec 07 §6.7). The process wraps its client once,
-//! before it passes the client on: then every request is counted, and none twice.
+//! A client that counts, times and limits its requests (spec 07 §6.7). The process wraps its client
+//! once, before it passes the client on: then every request is counted, and none twice.
 
 use std::sync::Arc;
 use std::time::Duration;
