@@ -135,3 +135,24 @@ async fn a_cron_job_follows_its_schedule_and_keeps_a_short_history() {
     let cron = read(&cluster, &format!("{CRON_JOBS}/tick")).await.unwrap();
     assert_eq!(cron["status"]["lastScheduleTime"], "2026-01-01T03:00:00Z", "suspended");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_cron_job_starts_the_latest_of_many_missed_runs() {
+    let cluster = start(Timing::INSTANT);
+    cluster.add_nodes(1).unwrap();
+    let cron = json!({
+        "metadata": {"name": "tick"},
+        "spec": {"schedule": "* * * * *", "suspend": true, "jobTemplate": {"spec": job("tick", 1, 1)["spec"]}},
+    });
+    create(&cluster, CRON_JOBS, cron).await;
+    // 300 runs are missed: more than a controller that counts them one by one would consider.
+    advance_seconds(5 * 3600 + 30).await;
+    patch(&cluster, &format!("{CRON_JOBS}/tick"), json!({"spec": {"suspend": false}})).await;
+    advance_seconds(1).await;
+    let cron = read(&cluster, &format!("{CRON_JOBS}/tick")).await.unwrap();
+    assert_eq!(cron["status"]["lastScheduleTime"], "2026-01-01T05:00:00Z");
+    let jobs = list(&cluster, JOBS).await;
+    assert_eq!(jobs.len(), 1, "{:?}", names(&jobs));
+    let scheduled = &jobs[0]["metadata"]["annotations"]["batch.kubernetes.io/cronjob-scheduled-timestamp"];
+    assert_eq!(scheduled, "2026-01-01T05:00:00Z");
+}
