@@ -156,3 +156,30 @@ async fn a_cron_job_starts_the_latest_of_many_missed_runs() {
     let scheduled = &jobs[0]["metadata"]["annotations"]["batch.kubernetes.io/cronjob-scheduled-timestamp"];
     assert_eq!(scheduled, "2026-01-01T05:00:00Z");
 }
+
+#[tokio::test(start_paused = true)]
+async fn the_status_of_a_daemon_set_changes_when_its_first_pod_becomes_available() {
+    let cluster = start(Timing::INSTANT);
+    cluster.add_nodes(1).unwrap();
+    create(&cluster, DAEMON_SETS, daemon_set("agent")).await;
+    advance_seconds(50).await;
+    let node = json!({
+        "metadata": {"name": "node-2", "annotations": {"kwok.x-k8s.io/node": "fake"}},
+        "status": {"capacity": {"cpu": "4", "memory": "8Gi", "pods": "110"}},
+    });
+    create(&cluster, "/api/v1/nodes", node).await;
+    advance_seconds(5).await;
+    let available = async || {
+        let set = read(&cluster, &format!("{DAEMON_SETS}/agent")).await.unwrap();
+        set["status"]["numberAvailable"].as_i64()
+    };
+    assert_eq!(available().await, Some(2));
+    // One pod has been ready for 55 seconds, the other for 5.
+    patch(&cluster, &format!("{DAEMON_SETS}/agent"), json!({"spec": {"minReadySeconds": 60}})).await;
+    advance_seconds(1).await;
+    assert_eq!(available().await, Some(0));
+    advance_seconds(9).await;
+    assert_eq!(available().await, Some(1), "the pod on node-1 is available after 60 seconds");
+    advance_seconds(50).await;
+    assert_eq!(available().await, Some(2));
+}
