@@ -103,24 +103,15 @@ pub(crate) fn options(call: &Call<'_>) -> ApiResult<DeleteOptions> {
         };
         return options.checked();
     }
-    let parsed = match call.content_type.as_str() {
-        "" | "application/json" => parse_json(&call.body),
-        "application/yaml" => super::json::parse_yaml(&call.body),
-        PROTOBUF => {
-            let error = || {
-                StatusError::unsupported_media_type(
-                    "application/json, application/yaml, application/vnd.kubernetes.protobuf",
-                )
-            };
-            return read_options(&protobuf::parse(&call.body).ok_or_else(error)?)?.checked();
-        }
-        _ => {
-            return Err(StatusError::unsupported_media_type(
-                "application/json, application/yaml, application/vnd.kubernetes.protobuf",
-            ));
-        }
+    let unsupported = || {
+        StatusError::unsupported_media_type("application/json, application/yaml, application/vnd.kubernetes.protobuf")
     };
-    let body = parsed.map_err(StatusError::bad_request)?.value;
+    let body = match call.content_type.as_str() {
+        "" | "application/json" => parse_json(&call.body).map_err(StatusError::bad_request)?.value,
+        "application/yaml" => super::json::parse_yaml(&call.body).map_err(StatusError::bad_request)?.value,
+        PROTOBUF => protobuf::parse(&call.body).ok_or_else(unsupported)?,
+        _ => return Err(unsupported()),
+    };
     let options = read_options(&body)?;
     DeleteOptions { dry_run: options.dry_run || call.dry_run()?, ..options }.checked()
 }

@@ -57,6 +57,16 @@ pub(crate) enum RunAgain {
     After(Duration),
 }
 
+impl RunAgain {
+    /// Returns when to run again if a further delay is due: after the shorter of the two.
+    pub(crate) fn or_after(self, delay: Duration) -> Self {
+        match self {
+            Self::WhenChanged => Self::After(delay),
+            Self::After(other) => Self::After(other.min(delay)),
+        }
+    }
+}
+
 /// The control plane with its cache, queue and clients.
 pub(crate) struct ControlPlane {
     pub(crate) server: ApiServer,

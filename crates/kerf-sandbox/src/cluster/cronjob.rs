@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use kerf_api::schedule::Schedule;
 use serde_json::{Value, json};
 
@@ -17,8 +17,8 @@ use crate::api::status::ApiResult;
 use crate::api::storage::ObjectKey;
 
 const EVENT_COMPONENT: EventComponent = EventComponent::Controller("cronjob-controller");
-/// Number of missed times that one pass considers at most.
-const MAX_MISSED_RUNS: usize = 100;
+/// Shortest time between two runs of a schedule.
+const MIN_RUN_INTERVAL: SignedDuration = SignedDuration::from_mins(1);
 
 /// Creates the Job that is due, and deletes old Jobs.
 pub(crate) fn sync(plane: &mut ControlPlane, key: &ObjectKey) -> ApiResult<RunAgain> {
@@ -76,11 +76,10 @@ fn start_due_job(
     let now = plane.now();
     let mut since = cron.status.last_schedule_time.or(cron.metadata.creation_timestamp).unwrap_or(now);
     if let Some(limit) = cron.spec.starting_deadline_seconds {
-        let earliest = now.checked_sub(jiff::SignedDuration::from_secs(limit)).unwrap_or(since);
+        let earliest = now.checked_sub(SignedDuration::from_secs(limit)).unwrap_or(since);
         since = since.max(earliest);
     }
-    let times = std::iter::successors(schedule.next_after(since), |time| schedule.next_after(*time));
-    let due = times.take_while(|time| *time <= now).take(MAX_MISSED_RUNS).last();
+    let due = latest_run(&schedule, since, now);
     let next = schedule
         .next_after(now)
         .map_or(RunAgain::WhenChanged, |next| RunAgain::After(next.duration_since(now).unsigned_abs()));
@@ -109,6 +108,23 @@ fn start_due_job(
     }
     create(plane, cron, due)?;
     Ok((Some(due), next))
+}
+
+/// Returns the latest scheduled time after `since` that is not after `now`, or `None` if there is
+/// none. Halves the interval at each step, so that its cost does not grow with the number of missed
+/// runs.
+fn latest_run(schedule: &Schedule, since: Timestamp, now: Timestamp) -> Option<Timestamp> {
+    let mut latest = schedule.next_after(since).filter(|time| *time <= now)?;
+    // No run is after `end` and not after `now`.
+    let mut end = now;
+    while end.duration_since(latest) >= MIN_RUN_INTERVAL {
+        let middle = latest.checked_add(end.duration_since(latest) / 2).ok()?;
+        match schedule.next_after(middle) {
+            Some(time) if time <= end => latest = time,
+            Some(_) | None => end = middle,
+        }
+    }
+    Some(latest)
 }
 
 fn create(plane: &mut ControlPlane, cron: &CronJob, due: Timestamp) -> ApiResult<()> {
@@ -196,4 +212,27 @@ fn write_status(
         status["lastSuccessfulTime"] = rfc3339_seconds(at).into();
     }
     ignore_not_found_or_conflict(plane.controller_client.merge_patch_status(ControlPlaneKind::CronJob, key, &status))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_latest_run_is_found_among_any_number_of_missed_runs() {
+        let at = |text: &str| text.parse::<Timestamp>().unwrap_or_else(|error| panic!("{text}: {error}"));
+        for (schedule, since, now, latest) in [
+            ("* * * * *", "2026-01-01T00:00:00Z", "2026-01-01T00:00:59Z", None),
+            ("* * * * *", "2026-01-01T00:00:00Z", "2026-01-01T00:01:00Z", Some("2026-01-01T00:01:00Z")),
+            ("* * * * *", "1996-01-01T00:00:00Z", "2026-01-01T00:01:59Z", Some("2026-01-01T00:01:00Z")),
+            // Many runs in one hour of the year, and none for months before `now`.
+            ("* 3 1 2 *", "2020-01-01T00:00:00Z", "2026-01-31T00:00:00Z", Some("2025-02-01T03:59:00Z")),
+            // The time at which the search starts does not count, the time at which it ends does.
+            ("0 0 * * *", "2026-01-01T00:00:00Z", "2026-01-01T12:00:00Z", None),
+            ("0 0 * * *", "2026-01-01T00:00:00Z", "2026-01-03T00:00:00Z", Some("2026-01-03T00:00:00Z")),
+        ] {
+            let parsed: Schedule = schedule.parse().unwrap_or_else(|error| panic!("{schedule}: {error}"));
+            assert_eq!(latest_run(&parsed, at(since), at(now)), latest.map(at), "{schedule} from {since} to {now}");
+        }
+    }
 }

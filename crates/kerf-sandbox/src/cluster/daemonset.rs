@@ -290,7 +290,7 @@ fn write_status(
                 ready += is_ready;
                 available += is_available;
                 updated += i64::from(revision_name(set, pod) == revision);
-                run_again = next.map_or(run_again, RunAgain::After);
+                run_again = next.map_or(run_again, |delay| run_again.or_after(delay));
             }
         } else if !node_pods.is_empty() {
             misplaced += 1;

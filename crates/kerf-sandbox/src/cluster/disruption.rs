@@ -113,7 +113,7 @@ fn still_disrupted(
         let age = now.duration_since(at).unsigned_abs();
         if exists && age < EVICTED_POD_TIMEOUT {
             disrupted.insert(name, rfc3339_seconds(at));
-            run_again = RunAgain::After(EVICTED_POD_TIMEOUT.saturating_sub(age));
+            run_again = run_again.or_after(EVICTED_POD_TIMEOUT.saturating_sub(age));
         }
     }
     (disrupted, run_again)

@@ -59,10 +59,7 @@ pub(crate) fn sync(plane: &mut ControlPlane, key: &ObjectKey) -> ApiResult<RunAg
     {
         let remaining = limit - plane.now().duration_since(started_at).as_secs();
         let remaining = Duration::from_secs(u64::try_from(remaining).unwrap_or_default());
-        run_again = match run_again {
-            RunAgain::After(delay) => RunAgain::After(delay.min(remaining)),
-            RunAgain::WhenChanged => RunAgain::After(remaining),
-        };
+        run_again = run_again.or_after(remaining);
     }
     Ok(run_again)
 }

@@ -211,6 +211,10 @@ impl Scenario {
             }
             last = last.max(step.at);
         }
+        if self.steady.is_some_and(|steady| steady.every.is_zero()) {
+            let why = "0s: must be longer than 0s, for example 1h".to_owned();
+            errors.push(ScenarioError { path: "steady.every".to_owned(), why });
+        }
         errors
     }
 
@@ -311,6 +315,20 @@ mod tests {
                 "steps[2]: apply: an object lacks kind or metadata.name",
             ]
         );
+    }
+
+    #[test]
+    fn a_steady_check_without_an_interval_is_rejected() {
+        let read = |every: &str| {
+            let steady = json!({"from": "1h", "every": every, "costWithinPercent": 3});
+            Scenario::read(json!({"name": "x", "until": "2h", "steady": steady, "steps": []}))
+        };
+        let errors = read("0s").map(drop).unwrap_err();
+        assert_eq!(
+            errors.iter().map(ToString::to_string).collect::<Vec<_>>(),
+            ["steady.every: 0s: must be longer than 0s, for example 1h"]
+        );
+        assert!(read("1s").is_ok());
     }
 
     #[test]

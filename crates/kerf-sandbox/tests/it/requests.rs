@@ -255,3 +255,27 @@ async fn openapi_v2_is_empty_in_both_formats() {
     assert_eq!((code, &binary[..]), (200, &b"\x0a\x032.0\x12\x1a\x0a\x0aKubernetes\x12\x0cv1.36.0+kerf"[..]));
     assert_eq!(send(&server, request_for("text/html")).await.0, 406);
 }
+
+#[tokio::test]
+async fn a_deletion_in_a_dry_run_changes_nothing_in_any_encoding_of_its_options() {
+    let server = server();
+    call(&server, "POST", PODS, pod("a")).await;
+    // `DeleteOptions` of version v1 without any field, in the encodings that the server accepts.
+    let message = b"k8s\0\x0a\x13\x0a\x02v1\x12\x0dDeleteOptions\x12\x00";
+    let bodies: [(&str, &[u8]); 4] = [
+        ("application/json", b""),
+        ("application/json", br#"{"apiVersion": "v1", "kind": "DeleteOptions"}"#),
+        ("application/yaml", b"apiVersion: v1\nkind: DeleteOptions\n"),
+        ("application/vnd.kubernetes.protobuf", message),
+    ];
+    for (media, body) in bodies {
+        let request = http::Request::delete(format!("{PODS}/a?dryRun=All")).header("content-type", media);
+        let (code, response) = send(&server, request.body(bytes::Bytes::copy_from_slice(body).into()).unwrap()).await;
+        assert_eq!(code, 200, "{media}: {response:?}");
+        assert_eq!(get(&server, &format!("{PODS}/a")).await.0, 200, "{media}: the pod still exists");
+    }
+    let request = http::Request::delete(format!("{PODS}/a?dryRun=Some"))
+        .header("content-type", "application/vnd.kubernetes.protobuf");
+    let (code, _) = send(&server, request.body(bytes::Bytes::from_static(message).into()).unwrap()).await;
+    assert_eq!(code, 422, "an unknown value is an error");
+}

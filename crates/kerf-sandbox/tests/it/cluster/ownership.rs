@@ -177,3 +177,30 @@ async fn a_volume_is_attached_before_the_pod_starts_and_detached_after_it() {
     advance_seconds(5).await;
     assert!(list(&cluster, attachments).await.is_empty());
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_budget_counts_an_evicted_pod_again_when_its_own_two_minutes_are_over() {
+    let cluster = start(Timing::INSTANT);
+    cluster.add_nodes(1).unwrap();
+    for name in ["a", "b"] {
+        let mut pod = crate::raw::pod(name);
+        pod["metadata"]["labels"] = json!({"app": "web"});
+        create(&cluster, PODS, pod).await;
+    }
+    let spec = json!({"minAvailable": 0, "selector": {"matchLabels": {"app": "web"}}});
+    create(&cluster, BUDGETS, json!({"metadata": {"name": "web"}, "spec": spec})).await;
+    advance_seconds(120).await;
+    // Pod a was evicted 100 seconds ago, pod b just now; neither was deleted.
+    let disrupted = json!({"a": "2026-01-01T00:00:20Z", "b": "2026-01-01T00:02:00Z"});
+    patch(&cluster, &format!("{BUDGETS}/web/status"), json!({"status": {"disruptedPods": disrupted}})).await;
+    let healthy = async || {
+        let budget = read(&cluster, &format!("{BUDGETS}/web")).await.unwrap();
+        budget["status"]["currentHealthy"].as_i64()
+    };
+    advance_seconds(10).await;
+    assert_eq!(healthy().await, Some(0));
+    advance_seconds(15).await;
+    assert_eq!(healthy().await, Some(1), "pod a counts again after two minutes");
+    advance_seconds(100).await;
+    assert_eq!(healthy().await, Some(2));
+}

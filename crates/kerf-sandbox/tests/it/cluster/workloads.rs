@@ -135,3 +135,51 @@ async fn a_cron_job_follows_its_schedule_and_keeps_a_short_history() {
     let cron = read(&cluster, &format!("{CRON_JOBS}/tick")).await.unwrap();
     assert_eq!(cron["status"]["lastScheduleTime"], "2026-01-01T03:00:00Z", "suspended");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_cron_job_starts_the_latest_of_many_missed_runs() {
+    let cluster = start(Timing::INSTANT);
+    cluster.add_nodes(1).unwrap();
+    let cron = json!({
+        "metadata": {"name": "tick"},
+        "spec": {"schedule": "* * * * *", "suspend": true, "jobTemplate": {"spec": job("tick", 1, 1)["spec"]}},
+    });
+    create(&cluster, CRON_JOBS, cron).await;
+    // 300 runs are missed: more than a controller that counts them one by one would consider.
+    advance_seconds(5 * 3600 + 30).await;
+    patch(&cluster, &format!("{CRON_JOBS}/tick"), json!({"spec": {"suspend": false}})).await;
+    advance_seconds(1).await;
+    let cron = read(&cluster, &format!("{CRON_JOBS}/tick")).await.unwrap();
+    assert_eq!(cron["status"]["lastScheduleTime"], "2026-01-01T05:00:00Z");
+    let jobs = list(&cluster, JOBS).await;
+    assert_eq!(jobs.len(), 1, "{:?}", names(&jobs));
+    let scheduled = &jobs[0]["metadata"]["annotations"]["batch.kubernetes.io/cronjob-scheduled-timestamp"];
+    assert_eq!(scheduled, "2026-01-01T05:00:00Z");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_status_of_a_daemon_set_changes_when_its_first_pod_becomes_available() {
+    let cluster = start(Timing::INSTANT);
+    cluster.add_nodes(1).unwrap();
+    create(&cluster, DAEMON_SETS, daemon_set("agent")).await;
+    advance_seconds(50).await;
+    let node = json!({
+        "metadata": {"name": "node-2", "annotations": {"kwok.x-k8s.io/node": "fake"}},
+        "status": {"capacity": {"cpu": "4", "memory": "8Gi", "pods": "110"}},
+    });
+    create(&cluster, "/api/v1/nodes", node).await;
+    advance_seconds(5).await;
+    let available = async || {
+        let set = read(&cluster, &format!("{DAEMON_SETS}/agent")).await.unwrap();
+        set["status"]["numberAvailable"].as_i64()
+    };
+    assert_eq!(available().await, Some(2));
+    // One pod has been ready for 55 seconds, the other for 5.
+    patch(&cluster, &format!("{DAEMON_SETS}/agent"), json!({"spec": {"minReadySeconds": 60}})).await;
+    advance_seconds(1).await;
+    assert_eq!(available().await, Some(0));
+    advance_seconds(9).await;
+    assert_eq!(available().await, Some(1), "the pod on node-1 is available after 60 seconds");
+    advance_seconds(50).await;
+    assert_eq!(available().await, Some(2));
+}
