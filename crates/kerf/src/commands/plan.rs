@@ -7,6 +7,7 @@ use std::path::Path;
 use jiff::Timestamp;
 use kerf_api::duration::Duration;
 use kerf_api::slim::Str;
+use kerf_engine::catalogue::InstanceTypes;
 use kerf_engine::{DisruptionSettings, Effort, Input, Passes, PoolAvailability, ReservedMode, Settings, Solution};
 use kerf_kwok::Catalogue;
 use kerf_runtime::Clock;
@@ -113,7 +114,7 @@ fn make_plan(
     let stats = options.with_stats.then(|| PublishedStats {
         pods: plan_input.input.pods.len(),
         nodes: plan_input.input.nodes.len(),
-        instance_types: plan_input.input.catalogues.iter().map(|types| types.len()).sum(),
+        instance_types: plan_input.input.catalogues.iter().map(InstanceTypes::len).sum(),
         pod_classes: solve_stats.pod_classes,
         load_seconds,
         candidates: disruption_stats.candidates,
