@@ -1,11 +1,10 @@
 //! Prices per hour as integers. Integers have a total order, their sum does not depend on the order
 //! of addition, and there is no NaN.
 //!
-//! The unit is 10⁻²¹ dollars. A reserved instance costs a ten-millionth of its on-demand price (spec
-//! 05 §5.2), which is about 2·10⁻¹⁰ dollars for the cheapest type. Such a price must not become
-//! zero, because a node without a price is never consolidated. In this unit it is exact to a
-//! billionth of its value, and the sum of 100,000 nodes of the highest price still fits in an
-//! `i128`.
+//! The unit is 10⁻²¹ dollars. A reserved instance costs a ten-millionth of its on-demand price
+//! (spec 05 §5.2), which is about 2·10⁻¹⁰ dollars for the cheapest type. Such a price must not
+//! become zero, because a node without a price is never consolidated. In this unit it is exact to
+//! a billionth of its value, and the sum of 100,000 nodes of the highest price fits in an `i128`.
 
 use std::iter::Sum;
 use std::ops::{Add, AddAssign, Sub};
@@ -34,8 +33,8 @@ impl Price {
     }
 
     /// Parses a decimal number of dollars per hour, with or without an exponent. Decimals after the
-    /// 21st are rounded half up. Returns `None` if the text is no number, is negative, has more than
-    /// 38 digits, or is 10,000,000,000 or more.
+    /// 21st are rounded half up. Returns `None` if the text is no number, is negative, has more
+    /// than 38 digits, or is 10,000,000,000 or more.
     pub fn from_decimal(text: &str) -> Option<Self> {
         let (mantissa, exponent) = match text.split_once(['e', 'E']) {
             Some((mantissa, exponent)) => (mantissa, exponent.parse::<i32>().ok()?),
@@ -95,8 +94,9 @@ impl Price {
         Self(self.0.saturating_mul(factor as i128))
     }
 
-    /// Returns the price divided by a number, rounded half up: `divided_by(10_000_000)` is the price
-    /// of reserved capacity. An unknown price stays unknown, and so does a price divided by zero.
+    /// Returns the price divided by a number, rounded half up: `divided_by(10_000_000)` is the
+    /// price of reserved capacity. An unknown price stays unknown; a price divided by zero is
+    /// unknown.
     #[must_use]
     pub fn divided_by(self, divisor: u32) -> Self {
         if self == Self::UNKNOWN || divisor == 0 {
@@ -106,13 +106,16 @@ impl Price {
     }
 
     /// Returns the price times `part / whole`, rounded down. Returns `None` unless `part` is at
-    /// least 0 and `whole` is above 0.
+    /// least 0 and `whole` is above 0. A share of an unknown price is unknown.
     ///
     /// The result is exact if price times `whole` fits in 127 bits. Otherwise it is too low by at
     /// most a 2⁴⁰th of the price, for prices below $100,000 per hour.
     pub fn share(self, part: i128, whole: i128) -> Option<Self> {
         if part < 0 || whole <= 0 {
             return None;
+        }
+        if self == Self::UNKNOWN {
+            return Some(self);
         }
         let (times, rest) = (part / whole, part % whole);
         let of_rest = match self.0.checked_mul(rest) {
@@ -165,12 +168,12 @@ fn nearest_float(units: i128, unit: i128) -> f64 {
     if units == 0 {
         return 0.0;
     }
-    // The quotient of the shifted number has at least 57 bits, more than a float keeps. Its last bit
-    // is set if there is a remainder, so that the conversion rounds to the correct side.
+    // The quotient of the shifted number has at least 57 bits, more than a float keeps. Its last
+    // bit is set if there is a remainder, so that the conversion rounds to the correct side.
     let magnitude = units.unsigned_abs();
     let shift = magnitude.leading_zeros();
     let (dividend, divisor) = (magnitude << shift, unit.unsigned_abs());
-    let quotient = dividend / divisor | u128::from(!dividend.is_multiple_of(divisor));
+    let quotient = (dividend / divisor) | u128::from(!dividend.is_multiple_of(divisor));
     let value = quotient as f64 / (1_u128 << shift) as f64;
     if units < 0 { -value } else { value }
 }
@@ -232,7 +235,7 @@ mod tests {
         }
     }
 
-    // spec 05 §5.2: the price of reserved capacity is above zero, so that a node can be consolidated
+    // spec 05 §5.2: the price of reserved capacity is above zero, so a node can be consolidated
     #[test]
     fn reserved_prices_of_the_cheapest_types_are_exact_to_a_billionth_and_ordered() {
         let on_demand = ["0.002", "0.0020001", "0.00200011", "0.0042", "0.0042000001", "407.6"];
@@ -273,6 +276,7 @@ mod tests {
         assert_eq!(price.share(0, 4), Some(Price::ZERO));
         assert_eq!(price.share(-1, 4), None);
         assert_eq!(price.share(1, 0), None);
+        assert_eq!(Price::UNKNOWN.share(1, 4), Some(Price::UNKNOWN));
         assert_eq!(price.share(i128::MAX, 1), Some(Price::UNKNOWN), "the product saturates");
         // Price times memory has more than 127 bits: 2/3 of a terabyte in billionths of a byte.
         let part = 2_000_000_000_000_000_000_000_i128;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use kerf_api::labels;
 use kerf_api::slim::{ResourceList, Str};
 use kerf_engine::Price;
-use kerf_engine::catalogue::{InstanceType, InstanceTypes, Offering, OfferingState, Overhead};
+use kerf_engine::catalogue::{InstanceType, InstanceTypes, Offering, OfferingRef, OfferingState, Overhead};
 use kerf_engine::requirement::{Requirement, Requirements};
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 
@@ -32,7 +32,7 @@ fn kept_bytes<T>(build: impl FnOnce() -> T) -> (T, usize) {
 }
 
 fn resources(pairs: &[(&str, String)]) -> ResourceList {
-    pairs.iter().map(|(name, amount)| (Str::from(*name), amount.parse().unwrap())).collect()
+    pairs.iter().map(|(name, amount)| (Str::from(*name), amount.parse().unwrap_or_default())).collect()
 }
 
 /// Returns the requirement sets of spot and on-demand offerings in some zones, as all types of a
@@ -93,12 +93,13 @@ fn first_list() -> InstanceTypes {
             ("vpc.amazonaws.com/pod-eni", "9".to_owned()),
         ];
         InstanceType {
-            name: Str::from(format!("m{}.large", type_ix)),
+            name: Str::from(format!("m{type_ix}.large")),
             requirements: Arc::new(own_labels.chain([zone_requirement(&ZONES)]).collect()),
             // 8 to 12 offerings: some types are offered in four or five zones.
             offerings: offerings(type_ix, &sets[..8 + 2 * (type_ix % 3)]),
             capacity: resources(&capacity),
             overhead: overhead(type_ix, 110),
+            volume_limits: Arc::new([(Str::from("ebs.csi.aws.com"), 27)]),
         }
     };
     (0..TYPES).map(instance_type).collect()
@@ -131,7 +132,7 @@ fn further_lists_share_their_parts_and_a_changed_state_copies_no_type() {
     let last = further.iter().last().and_then(|instance_type| instance_type.offerings().last());
     let (changed, changed_bytes) = kept_bytes(|| {
         further.with_states(|_, offering| OfferingState {
-            is_available: Some(offering.ix()) != last.map(|last| last.ix()),
+            is_available: Some(offering.ix()) != last.map(OfferingRef::ix),
             ..offering.state()
         })
     });

@@ -6,6 +6,7 @@
 //! does that and existing files rely on it.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use kerf_api::labels::{self, LabelRules, kwok};
 use kerf_api::quantity::Quantity;
@@ -261,6 +262,7 @@ fn build_instance_type(
         offerings: offerings.into(),
         capacity: resources.into_iter().collect(),
         overhead: overhead(),
+        volume_limits: Arc::default(),
     }
 }
 

@@ -1,6 +1,7 @@
 //! Instance types and their offerings, read from the KWOK provider's file (spec 04 §14.2).
 //!
-//! An offering with `Available: false` cannot be launched (spec 09 §2.1). An instance type has the
+//! An offering with `Available: false` cannot be launched (spec 09 §2.1), nor can a reserved one
+//! without free instances (spec 10 §2.3). An instance type has the
 //! values that it can have for each label; the labels of one launched node follow from its type and
 //! its offering.
 
@@ -28,7 +29,7 @@ pub struct Offering {
     pub labels: Labels,
     /// Price per hour.
     pub price: Price,
-    /// True if the offering can be launched now.
+    /// True if the offering is not known to be unavailable.
     pub is_available: bool,
     /// Number of instances left in the reservation; 0 if the offering is not reserved.
     pub reservation_capacity: i64,
@@ -43,6 +44,12 @@ impl Offering {
     /// Returns `spot`, `on-demand` or `reserved`; empty if the offering has no capacity type.
     pub fn capacity_type(&self) -> &str {
         self.labels.get(CAPACITY_TYPE).map_or("", String::as_str)
+    }
+
+    /// Returns true if a node can be launched now: the offering is available, and if it is
+    /// reserved, an instance is left (spec 10 §2.3).
+    pub fn is_launchable(&self) -> bool {
+        self.is_available && (self.capacity_type() != "reserved" || self.reservation_capacity > 0)
     }
 
     /// Returns the ID of the reservation, or `None` if the offering is not reserved.

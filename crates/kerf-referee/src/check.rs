@@ -3,7 +3,7 @@
 //! The rules, where more than one reading is possible:
 //!
 //! - **A claim is checked by what it allows, not by what is likely.** Its *launches* are all pairs
-//!   of a listed instance type and an available offering whose labels satisfy the requirements of
+//!   of a listed instance type and a launchable offering whose labels satisfy the requirements of
 //!   the claim and of its pool. Every listed type must have a launch. On every launch, every pod of
 //!   the claim must fit, together with the DaemonSet pods that will run there. Each pod must match
 //!   the node's labels, tolerate its taints and be able to use its volumes there.

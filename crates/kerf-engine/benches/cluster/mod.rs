@@ -267,5 +267,6 @@ pub(crate) fn instance_type_with(name: &str, cpus: i64, gibibytes: i64, nanos: i
             ("pods", &(10 * cpus).to_string()),
         ]),
         overhead: Overhead::default(),
+        volume_limits: Arc::default(),
     }
 }

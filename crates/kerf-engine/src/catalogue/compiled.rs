@@ -6,17 +6,16 @@
 //! to no row (spec 02 §4.4).
 
 use kerf_api::labels;
-use kerf_api::quantity::Quantity;
 use kerf_api::slim::Str;
 use rustc_hash::FxHashMap;
 
-use super::instance_type::{InstanceType, Offering};
+use super::instance_type::Offering;
 use super::list::{InstanceTypeRef, InstanceTypes};
 use crate::bits::Bits;
 use crate::price::Price;
 use crate::requirement::Requirement;
 use crate::requirement_table::{KeyIx, RequirementIx, RequirementSetIx, RequirementTable};
-use crate::resources::{Amounts, ResourceIx, ResourceNames};
+use crate::resources::{Amounts, ResourceNames};
 
 /// Index of a row of a catalogue.
 pub(crate) type RowIx = usize;
@@ -57,6 +56,8 @@ pub(crate) struct CatalogueRow {
 pub(crate) struct CompiledOffering {
     pub(crate) row: RowIx,
     pub(crate) price: Price,
+    /// False for a full reservation, whose price does not count.
+    pub(crate) is_launchable: bool,
     pub(crate) zone: Str,
     pub(crate) capacity_type: Str,
     pub(crate) reservation: Option<Str>,
@@ -71,8 +72,8 @@ pub(crate) struct RowView {
     pub(crate) offerings: Bits,
     /// Rows whose type is compatible, with or without an offering.
     pub(crate) compatible: Bits,
-    /// `rows` with the price of their cheapest compatible offering, sorted by price, ties by type
-    /// name.
+    /// `rows` with the price of their cheapest compatible offering that can be launched, sorted by
+    /// price, ties by type name. The price is unknown if all their offerings are full reservations.
     pub(crate) by_price: Vec<(Price, RowIx)>,
 }
 
@@ -115,7 +116,7 @@ impl CompiledCatalogue {
     ) {
         let mut groups: Vec<(&Offering, RowIx)> = Vec::new();
         let base = self.rows.len();
-        self.rows.push(CatalogueRow { type_ix, allocatable: allocatable(&instance_type, None, names) });
+        self.rows.push(CatalogueRow { type_ix, allocatable: names.amounts(&instance_type.allocatable()) });
         for listed in instance_type.offerings() {
             let offering = listed.offering();
             let capacity_type = single(offering, labels::CAPACITY_TYPE);
@@ -135,10 +136,8 @@ impl CompiledCatalogue {
             let row = match existing_row {
                 Some(row) => row,
                 None if overridden => {
-                    self.rows.push(CatalogueRow {
-                        type_ix,
-                        allocatable: allocatable(&instance_type, Some(offering), names),
-                    });
+                    let allocatable = names.amounts(&instance_type.allocatable_in(offering));
+                    self.rows.push(CatalogueRow { type_ix, allocatable });
                     groups.push((offering, self.rows.len() - 1));
                     self.rows.len() - 1
                 }
@@ -148,6 +147,7 @@ impl CompiledCatalogue {
             self.offerings.push(CompiledOffering {
                 row,
                 price: offering.price,
+                is_launchable: listed.is_launchable(),
                 zone: single(offering, labels::ZONE),
                 capacity_type,
                 reservation: reservation.map(|(_, id)| id),
@@ -207,7 +207,8 @@ impl CompiledCatalogue {
             let column = &self.offerings[offering];
             if compatible.contains(column.row) {
                 let best = &mut cheapest[column.row];
-                *best = Some(best.map_or(column.price, |p| p.min(column.price)));
+                let price = if column.is_launchable { column.price } else { Price::UNKNOWN };
+                *best = Some(best.map_or(price, |p| p.min(price)));
             }
         }
         let mut by_price: Vec<(Price, RowIx)> =
@@ -244,45 +245,11 @@ fn reservation_id(offering: &Offering) -> Option<(Str, Str)> {
         .and_then(|r| Some((r.key().clone(), single_value(r)?)))
 }
 
-/// Returns capacity minus overhead, with huge pages subtracted from memory (spec 02 §4.4).
-fn allocatable(instance_type: &InstanceType, overrides: Option<&Offering>, names: &mut ResourceNames) -> Amounts {
-    let mut capacity: Vec<(Str, i128)> = instance_type.capacity.iter().map(|(k, q)| (k.clone(), q.nanos())).collect();
-    if let Some(list) = overrides.and_then(|o| o.capacity_override.as_ref()) {
-        for (name, quantity) in list.iter() {
-            match capacity.iter_mut().find(|(k, _)| k == name) {
-                Some(entry) => entry.1 = quantity.nanos(),
-                None => capacity.push((name.clone(), quantity.nanos())),
-            }
-        }
-    }
-    let total = |overhead: &super::instance_type::Overhead, name: &str| -> Option<i128> {
-        let parts = [&overhead.kube_reserved, &overhead.system_reserved, &overhead.eviction_threshold];
-        let mut named = parts.iter().filter_map(|list| list.get(name)).peekable();
-        named.peek()?;
-        Some(named.map(Quantity::nanos).sum())
-    };
-    let overhead_of = |name: &str| {
-        let replaced = overrides.and_then(|o| o.overhead_override.as_ref()).and_then(|o| total(o, name));
-        replaced.or_else(|| total(&instance_type.overhead, name)).unwrap_or(0)
-    };
-    let mut amounts = Amounts::default();
-    for (name, quantity) in &capacity {
-        amounts.set(names.intern(name), quantity - overhead_of(name));
-    }
-    for (name, quantity) in &capacity {
-        if name.starts_with("hugepages-") {
-            let memory = amounts.get(ResourceIx::MEMORY);
-            amounts.set(ResourceIx::MEMORY, (memory - quantity).max(0));
-        }
-    }
-    amounts
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
 
-    use super::super::instance_type::Overhead;
+    use super::super::instance_type::{InstanceType, Overhead};
     use super::*;
     use crate::requirement::Requirements;
 
@@ -318,6 +285,7 @@ mod tests {
             ]),
             capacity: [("cpu", "8"), ("memory", "4Gi")].try_into().unwrap(),
             overhead: reserved("1"),
+            volume_limits: Arc::default(),
         };
         let (mut names, mut table) = (ResourceNames::default(), RequirementTable::new([]));
         let catalogue = CompiledCatalogue::new(&InstanceTypes::from_iter([instance_type]), &mut names, &mut table);

@@ -216,6 +216,18 @@ impl<'a> OfferingRef<'a> {
         self.state.reservation_capacity
     }
 
+    /// Returns true if a node can be launched into the offering now: it is available, and if it is
+    /// reserved, a slot is free (spec 10 §2.3).
+    pub fn is_launchable(self) -> bool {
+        self.state.is_available && !self.is_full()
+    }
+
+    /// Returns true if the offering is reserved, available, and has no free slot (spec 10 §2.3). A
+    /// full offering counts for the fit of pods, not for prices.
+    pub fn is_full(self) -> bool {
+        self.state.is_available && self.offering.is_reserved() && self.state.reservation_capacity <= 0
+    }
+
     /// Returns the offering, for as long as the list exists.
     pub fn offering(self) -> &'a Offering {
         self.offering

@@ -10,8 +10,7 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use kerf_api::quantity::Quantity;
-use kerf_api::slim::{Labels, Node, NodeCondition, PodPhase, ResourceList, Str};
+use kerf_api::slim::{Labels, Node, NodeCondition, PodPhase, Str};
 use kerf_api::{annotations, labels};
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -175,7 +174,7 @@ fn add_replacement(input: &mut Input, planned: &PlannedClaim, name: &Str) -> Opt
 
 fn matches_estimate(offering: OfferingRef<'_>, estimate: &LaunchEstimate, planned: &PlannedClaim) -> bool {
     let allows = |key: &str, value: &Str| offering.requirements.get(key).is_none_or(|r| r.has(value));
-    offering.is_available()
+    offering.is_launchable()
         && offering.price == estimate.price
         && allows(labels::ZONE, &estimate.zone)
         && allows(labels::CAPACITY_TYPE, &estimate.capacity_type)
@@ -204,7 +203,7 @@ fn replacement_node_and_claim(
     let node_labels: Labels =
         from_type.chain(from_claim).chain(own_labels.map(|(k, v)| (Str::new_static(k), v))).collect();
     let provider_id = Str::from(format!("plan:///{name}"));
-    let allocatable = allocatable(instance_type, offering);
+    let (capacity, allocatable) = (instance_type.capacity_in(offering), instance_type.allocatable_in(offering));
     let mut node = Node::default();
     node.metadata.name = name.clone();
     node.metadata.uid = name.clone();
@@ -212,7 +211,7 @@ fn replacement_node_and_claim(
     node.metadata.labels = node_labels.clone();
     node.spec.provider_id = provider_id.clone();
     node.spec.taints.clone_from(&pool.taints);
-    node.status.capacity = instance_type.capacity.clone();
+    node.status.capacity = capacity.clone();
     node.status.allocatable = allocatable.clone();
     node.status.conditions = vec![NodeCondition {
         condition_type: "Ready".into(),
@@ -230,7 +229,7 @@ fn replacement_node_and_claim(
         provider_id,
         taints: pool.taints.clone(),
         startup_taints: pool.startup_taints.clone(),
-        capacity: instance_type.capacity.clone(),
+        capacity,
         allocatable,
         lifecycle: ClaimLifecycle {
             created: Some(at),
@@ -242,21 +241,4 @@ fn replacement_node_and_claim(
         ..NodeClaimInput::default()
     };
     (node, claim)
-}
-
-/// Returns the resources that the node has for pods.
-fn allocatable(instance_type: &InstanceType, offering: &Offering) -> ResourceList {
-    let overhead = offering.overhead_override.as_deref().unwrap_or(&instance_type.overhead);
-    let capacity = offering.capacity_override.as_ref().map_or_else(
-        || instance_type.capacity.clone(),
-        |overrides| instance_type.capacity.iter().chain(overrides.iter()).map(|(name, q)| (name.clone(), q)).collect(),
-    );
-    let reserved = |name: &str| -> i128 {
-        let parts = [&overhead.kube_reserved, &overhead.system_reserved, &overhead.eviction_threshold];
-        parts.iter().filter_map(|list| list.get(name)).map(Quantity::nanos).sum()
-    };
-    capacity
-        .iter()
-        .map(|(name, q)| (name.clone(), Quantity::from_nanos(q.nanos() - reserved(name), q.format())))
-        .collect()
 }

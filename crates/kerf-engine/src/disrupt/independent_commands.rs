@@ -15,7 +15,7 @@ use super::budgets::NodePoolBudgets;
 use super::command::DisruptionCommand;
 use super::input::Passes;
 use super::pass::{DisruptionPass, SurveyIx};
-use crate::catalogue::InstanceTypes;
+use crate::catalogue::{InstanceTypeRef, InstanceTypes};
 
 /// Independent commands, in the order in which they were found.
 #[derive(Debug)]
@@ -83,7 +83,7 @@ pub(crate) fn is_independent(pass: &DisruptionPass<'_, '_>, nodes: &[SurveyIx], 
     let without_limits = command.replacements.iter().all(|claim| {
         input.pools.iter().filter(|p| p.name == claim.pool).all(|pool| {
             let types = pass.survey.types_of(pool).into_iter().flat_map(InstanceTypes::iter);
-            pool.limits.is_empty() && types.flat_map(|t| t.offerings()).all(|o| o.reservation_capacity() == 0)
+            pool.limits.is_empty() && types.flat_map(InstanceTypeRef::offerings).all(|o| o.reservation_capacity() == 0)
         })
     });
     // The `Balanced` policy scores a command against all nodes of its pool, which an earlier

@@ -212,13 +212,13 @@ impl<'s, 'i> ReplacementFilter<'s, 'i> {
     }
 }
 
-/// Returns the available offerings of a type that satisfy the requirements.
+/// Returns the offerings of a type that can be launched now and satisfy the requirements.
 fn launchable_offerings<'t>(
     instance_type: InstanceTypeRef<'t>,
     requirements: &'t Requirements,
     rules: &'t LabelRules,
 ) -> impl Iterator<Item = OfferingRef<'t>> {
-    instance_type.offerings().filter(move |o| o.is_available() && is_compatible(requirements, o, rules))
+    instance_type.offerings().filter(move |o| o.is_launchable() && is_compatible(requirements, o, rules))
 }
 
 /// Returns the highest price that a launch of the type can have. A launch uses reserved capacity

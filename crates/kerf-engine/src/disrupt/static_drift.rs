@@ -84,7 +84,7 @@ pub fn claim_from_template(pool: &PoolInput, types: &InstanceTypes, rules: &Labe
     requirements.add_all(&Requirements::from_labels(rules, &pool.labels));
     let fitting = types.iter().filter(|t| t.requirements.intersects(&requirements).is_ok());
     let launches = fitting.flat_map(|t| {
-        let offered = t.offerings().filter(|o| o.is_available());
+        let offered = t.offerings().filter(|o| o.is_launchable());
         offered
             .filter(|o| requirements.compatible(&o.requirements, UndefinedLabels::AllowWellKnown(rules)).is_ok())
             .map(move |o| (t, o))

@@ -65,8 +65,9 @@ fn named_value_count(
     if requirement.key() != labels::CAPACITY_TYPE {
         return requirement.allowed_values().map(<[Str]>::len);
     }
-    let offerings_of_rows = offerings?.iter().map(|o| &catalogue.offerings[o]).filter(|o| rows.contains(o.row));
-    let mut capacity_types: Vec<&Str> = offerings_of_rows.map(|o| &o.capacity_type).collect();
+    let offerings = offerings?.iter().map(|o| &catalogue.offerings[o]);
+    let listed = offerings.filter(|o| o.is_launchable && rows.contains(o.row));
+    let mut capacity_types: Vec<&Str> = listed.map(|o| &o.capacity_type).collect();
     capacity_types.sort_unstable();
     capacity_types.dedup();
     Some(capacity_types.len())

@@ -293,7 +293,7 @@ fn build_launch_options(
         .offerings
         .iter()
         .map(|o| &catalogue.offerings[o])
-        .filter(|o| rows.contains(o.row))
+        .filter(|o| o.is_launchable && rows.contains(o.row))
         .map(|o| &o.capacity_type)
         .collect();
     capacity_types.sort_unstable();
@@ -323,7 +323,7 @@ fn cheapest_estimate(
         .offerings
         .iter()
         .map(|o| &catalogue.offerings[o])
-        .filter(|o| o.row == *row && o.price == *price)
+        .filter(|o| o.is_launchable && o.row == *row && o.price == *price)
         .min_by(|a, b| a.zone.cmp(&b.zone).then_with(|| a.capacity_type.cmp(&b.capacity_type)))?;
     Some(LaunchEstimate {
         instance_type: catalogue.row_name(*row).clone(),

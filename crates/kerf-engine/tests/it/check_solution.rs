@@ -8,6 +8,7 @@ use std::fmt::Write as _;
 
 use kerf_api::labels;
 use kerf_api::slim::Str;
+use kerf_engine::catalogue::InstanceTypeRef;
 use kerf_engine::requirement::{EffectiveOperator, Requirement, Requirements};
 use kerf_engine::{Effort, Input, PlannedClaim, Solution};
 
@@ -99,7 +100,7 @@ fn requirements_beyond_pool(input: &Input, claim: &PlannedClaim) -> String {
     base.add_all(&Requirements::from_labels(rules, &pool.labels));
     let types = pool.catalogue.iter().flat_map(|c| input.catalogues[*c].iter());
     let listed = types.filter(|t| claim.launch.instance_types.contains(&t.name));
-    let offered = listed.flat_map(|t| t.offerings()).filter(|o| o.is_available());
+    let offered = listed.flat_map(InstanceTypeRef::offerings).filter(|o| o.is_available());
     let capacity_types: Vec<Str> = offered
         .filter_map(|o| o.offering().requirements.get(labels::CAPACITY_TYPE))
         .flat_map(Requirement::values)

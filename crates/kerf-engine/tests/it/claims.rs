@@ -122,6 +122,48 @@ fn spec_02_116_a_slot_is_used_once_over_all_pools() {
     assert_eq!((off.claims.len(), held_reservations(&off, 0).len()), (2, 0));
 }
 
+// spec 10 #77 and #110 (engine part): a full reservation counts for no price, estimate or capacity
+// type. In fallback mode pods do not wait for reservations.
+#[test]
+fn spec_10_77_a_full_reservation_is_not_among_the_capacity_types_of_a_claim() {
+    let full = "settings fallback \n type t cpu=4 \n offer t ct=reserved reservation=r1:0 price=0 \n offer t ct=on-demand price=0.4";
+    let fixture = Fixture::new(&format!("{full} \n pool p \n pod x cpu=4"));
+    let launch = fixture.solve().claims[0].launch.clone();
+    assert_eq!(launch.requirements.get(labels::CAPACITY_TYPE).unwrap().values(), ["on-demand"]);
+    let estimate = launch.estimate.as_ref().unwrap();
+    assert_eq!((&*estimate.capacity_type, estimate.price), ("on-demand", Price::from_nanos(400_000_000)));
+    // With a free slot the claim holds the reservation.
+    let free = Fixture::new(&format!("{full} \n pool p \n pod x cpu=4").replace("r1:0", "r1:1"));
+    let launch = free.solve().claims[0].launch.clone();
+    assert_eq!(launch.requirements.get(labels::CAPACITY_TYPE).unwrap().values(), ["reserved"]);
+}
+
+// Spec 02 Q18: the API server would reject a claim that lists fewer capacity types.
+#[test]
+fn spec_10_77_min_values_count_only_the_capacity_types_that_the_claim_lists() {
+    let fixture = |slots: u32| {
+        format!(
+            "settings fallback no-reserved \n type t cpu=4 \n offer t ct=reserved reservation=r1:{slots} price=0 \n offer t ct=on-demand
+             pool p req=\"ct In reserved,on-demand min 2\" \n pod x cpu=4"
+        )
+    };
+    check(&fixture(1), "claim pool=p types=t pods=x");
+    check(&fixture(0), "unplaced x MinValuesNotMet");
+}
+
+// spec 10 §2.3: the price order of types (spec 02 §7.4) ignores full reservations
+#[test]
+fn spec_10_110_a_type_with_a_full_reservation_is_ordered_by_its_other_prices() {
+    check(
+        "settings fallback \n type t cpu=4 \n offer t ct=reserved reservation=r1:0 price=0 \n offer t ct=on-demand price=0.4
+         type s cpu=4 price=0.3 \n type full cpu=4 \n offer full ct=reserved reservation=r2:0 price=0 \n pool p \n pod x cpu=4",
+        "claim pool=p types=s,t,full pods=x ct=on-demand",
+    );
+    let only_full = "settings fallback \n type full cpu=4 \n offer full ct=reserved reservation=r2:0 price=0 \n pool p \n pod x cpu=4";
+    let solution = Fixture::new(only_full).solve();
+    assert!(solution.claims[0].launch.estimate.is_none(), "there is nothing to launch");
+}
+
 const RESERVED_AND_OTHER_TYPES: &str =
     "type r cpu=4 \n offer r ct=reserved reservation=r1:1 price=0.001 \n offer r ct=on-demand price=0.4
     type s cpu=4 price=0.1 ct=spot,on-demand \n type a cpu=8 price=0.9 \n type tiny cpu=1";

@@ -3,6 +3,7 @@
 use jiff::Timestamp;
 use kerf_api::crds::CrdVariant;
 use kerf_cloud::conformance::ConformanceInput;
+use kerf_engine::catalogue::{InstanceTypeRef, OfferingRef};
 use kerf_sandbox::{ApiServer, ApiServerConfig, install_crds};
 use serde_json::json;
 
@@ -195,7 +196,7 @@ async fn throttling_does_not_make_offerings_unavailable() {
     let error = provider.create(&claim(spot_linux_requirements())).await.unwrap_err();
     assert!(matches!(error, CreateError::Other(_)), "the launch will be retried: {error}");
     let types = provider.instance_types(&pool()).await.unwrap();
-    assert!(types.iter().flat_map(|t| t.offerings()).all(|offering| offering.is_available()));
+    assert!(types.iter().flat_map(InstanceTypeRef::offerings).all(OfferingRef::is_available));
 }
 
 #[tokio::test(start_paused = true)]
@@ -208,7 +209,7 @@ async fn an_offering_without_capacity_is_unavailable_for_three_minutes() {
         "insufficient capacity, no spot capacity in test-zone-c; no spot capacity in test-zone-b"
     );
     let available_offerings = |types: &InstanceTypes| {
-        types.iter().flat_map(|t| t.offerings()).filter(|offering| offering.is_available()).count()
+        types.iter().flat_map(InstanceTypeRef::offerings).filter(|offering| offering.is_available()).count()
     };
     let types = provider.instance_types(&pool()).await.unwrap();
     // 72 types run Linux, all but those with one CPU fit, and two of four zones are requested.

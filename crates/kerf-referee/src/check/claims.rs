@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use k8s_openapi::api::core::v1::Pod;
 
 use super::daemons::overhead_range;
-use super::launch::{PossibleLaunch, possible_launches};
+use super::launch::{PossibleLaunch, launches_with_free_reservations, possible_launches};
 use super::{DaemonPods, PlanRule, Violation};
 use crate::catalogue::{Catalogue, InstanceType};
 use crate::manifests::{ClusterManifests, Pool};
@@ -38,7 +38,9 @@ pub(super) fn check(cluster: &ClusterManifests, catalogue: &Catalogue, plan: &Pl
             report.add_violation(PlanRule::Claim, None, format!("type {name} does not exist"));
         }
         let launches = possible_launches(pool, &claim.requirements, &claim.instance_types, catalogue);
-        check_types(&mut report, claim, catalogue, &launches);
+        let with_free_reservations =
+            launches_with_free_reservations(pool, &claim.requirements, &claim.instance_types, catalogue);
+        check_types(&mut report, claim, catalogue, &with_free_reservations);
         check_taints(&mut report, pool, &claim_pods);
         check_labels(&mut report, &claim_pods, &launches, &cluster.storage());
         check_resources(&mut report, pool, claim, catalogue, &daemons, &claim_pods);

@@ -1,5 +1,5 @@
-//! The possible launches of a claim: every listed type in every available offering that the
-//! requirements allow, with the labels of the resulting node.
+//! The possible launches of a claim: every listed type in every offering that can be launched and
+//! that the requirements allow, with the labels of the resulting node.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,7 +22,7 @@ const LABEL_ALIASES: [(&str, &str); 5] = [
 /// Greatest number of values that are tried for a label which only requirements restrict.
 const MAX_OPEN_LABEL_VALUES: usize = 4;
 
-/// An instance type and an available offering that a claim allows.
+/// An instance type and an offering that a claim allows.
 #[derive(Debug, Clone)]
 pub(crate) struct PossibleLaunch<'c> {
     pub(crate) instance_type: &'c InstanceType,
@@ -44,13 +44,33 @@ pub(crate) fn possible_launches<'c, 't>(
     types: impl IntoIterator<Item = &'t String>,
     catalogue: &'c Catalogue,
 ) -> Vec<PossibleLaunch<'c>> {
+    launches_in(pool, requirements, types, catalogue, Offering::is_launchable)
+}
+
+/// Returns the launches as if every reservation had a free instance. A claim may list a type for an
+/// available offering, also if the offering is full (spec 02 §7.1).
+pub(crate) fn launches_with_free_reservations<'c, 't>(
+    pool: &Pool,
+    requirements: &[NodeRequirement],
+    types: impl IntoIterator<Item = &'t String>,
+    catalogue: &'c Catalogue,
+) -> Vec<PossibleLaunch<'c>> {
+    launches_in(pool, requirements, types, catalogue, |offering| offering.is_available)
+}
+
+fn launches_in<'c, 't>(
+    pool: &Pool,
+    requirements: &[NodeRequirement],
+    types: impl IntoIterator<Item = &'t String>,
+    catalogue: &'c Catalogue,
+    is_usable: fn(&Offering) -> bool,
+) -> Vec<PossibleLaunch<'c>> {
     let mut requirements_by_key: BTreeMap<&str, Vec<&NodeRequirement>> = BTreeMap::new();
     for requirement in pool.requirements.iter().chain(requirements) {
         requirements_by_key.entry(&requirement.key).or_default().push(requirement);
     }
     let types = types.into_iter().filter_map(|name| catalogue.get(name));
-    let offerings =
-        types.flat_map(|t| t.offerings.iter().filter(|o| o.is_available).map(move |offering| (t, offering)));
+    let offerings = types.flat_map(|t| t.offerings.iter().filter(|o| is_usable(o)).map(move |offering| (t, offering)));
     offerings
         .flat_map(|(instance_type, offering)| {
             let variants = label_variants(pool, &requirements_by_key, instance_type, offering);

@@ -493,3 +493,30 @@ fn spec_02_116_a_reservation_has_at_most_as_many_claims_as_instances() {
     assert_eq!(broken(2).unwrap_or_default(), NO_VIOLATIONS);
     assert_eq!(broken(1).unwrap_or_default(), ["Reservation: r-1: 2 claims, 1 left"]);
 }
+
+// spec 10 §2.3
+#[test]
+fn spec_10_77_a_full_reservation_is_no_possible_launch() {
+    let types = |capacity: i64| {
+        let mut types = types();
+        let reserved = json!({"Price": 0.5, "Available": true, "ReservationCapacity": capacity, "Requirements": [
+            {"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["a"]},
+            {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["reserved"]},
+            {"key": "example.com/reservation", "operator": "In", "values": ["r-1"]},
+        ]});
+        types[0]["offerings"].as_array_mut().unwrap().push(reserved);
+        types
+    };
+    let mut claim = claim(&["x"], &["s"], &["a"]);
+    let capacity_types = claim["requirements"][1]["values"].as_array_mut().unwrap();
+    capacity_types.push(json!("reserved"));
+    let objects = json!([pool(json!({})), pod("x", "1", json!({}))]);
+    let broken = |capacity: i64| -> Vec<String> {
+        let plan = Plan::read(&plan(std::slice::from_ref(&claim), json!([]), &[])).unwrap();
+        let catalogue = catalogue::read(&types(capacity).to_string()).unwrap();
+        let violations = check(&ClusterManifests::decode(&objects).unwrap(), &catalogue, &plan);
+        violations.iter().map(ToString::to_string).collect()
+    };
+    assert_eq!(broken(0), NO_VIOLATIONS, "the estimate ignores the cheaper reservation");
+    assert!(broken(1).iter().any(|violation| violation.starts_with("Estimate")), "{:?}", broken(1));
+}

@@ -451,6 +451,7 @@ fn input_context() -> crate::InputContext {
         }]),
         capacity: [("cpu", "4"), ("pods", "110")].try_into().unwrap(),
         overhead: kerf_engine::catalogue::Overhead::default(),
+        volume_limits: Arc::default(),
     };
     crate::InputContext {
         at: Timestamp::from_second(1000).unwrap(),

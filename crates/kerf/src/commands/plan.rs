@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 use kerf_api::duration::Duration;
 use kerf_api::slim::Str;
+use kerf_engine::catalogue::InstanceTypes;
 use kerf_engine::{DisruptionSettings, Effort, Input, Passes, PoolAvailability, ReservedMode, Settings, Solution};
 use kerf_runtime::Clock;
 
@@ -114,7 +115,7 @@ fn make_plan(
     let stats = options.with_stats.then(|| PublishedStats {
         pods: plan_input.input.pods.len(),
         nodes: plan_input.input.nodes.len(),
-        instance_types: plan_input.input.catalogues.iter().map(|types| types.len()).sum(),
+        instance_types: plan_input.input.catalogues.iter().map(InstanceTypes::len).sum(),
         pod_classes: solve_stats.pod_classes,
         load_seconds,
         candidates: disruption_stats.candidates,

@@ -30,6 +30,7 @@ pub(super) fn instance_type(name: &str, offerings: &[(&str, &str, i64, bool)]) -
         offerings: offerings.iter().map(offering).collect(),
         capacity,
         overhead: Overhead::default(),
+        volume_limits: Arc::default(),
     };
     let state = |is_available| OfferingState { is_available, reservation_capacity: 0 };
     (instance_type, offerings.iter().map(|offering| state(offering.3)).collect())

@@ -1,3 +1,5 @@
+//! Tests of the states of offerings, and of what a changed list shares with the list before.
+
 use kerf_api::labels;
 use kerf_api::slim::Str;
 
@@ -21,6 +23,7 @@ fn instance_type(name: &str, zones: &[&str]) -> InstanceType {
         offerings: zones.iter().map(offering).collect(),
         capacity: [("cpu", "4")].try_into().unwrap(),
         overhead: Overhead::default(),
+        volume_limits: Arc::default(),
     }
 }
 
@@ -71,6 +74,40 @@ fn a_list_can_be_rebuilt_from_its_pairs() {
     assert_eq!(states_text(&pairs.iter().cloned().collect()), "c+-- b+ a++");
     pairs[0].1.truncate(2);
     assert_eq!(states_text(&pairs.into_iter().collect()), "c+-+ b+ a++", "a missing state is the default");
+}
+
+// spec 10 §2.3, spec 10 #110
+#[test]
+fn only_a_reserved_offering_needs_a_free_slot_to_be_launchable() {
+    let with_capacity_type = |capacity_type: &str| {
+        let mut instance_type = instance_type(capacity_type, &["z1"]);
+        let requirement = Requirement::one_of(labels::CAPACITY_TYPE, [Str::new(capacity_type)]);
+        let offering = &mut Arc::make_mut(&mut instance_type.offerings)[0];
+        Arc::make_mut(&mut offering.requirements).add(requirement);
+        instance_type
+    };
+    let types: InstanceTypes = ["on-demand", "spot", "reserved"].map(with_capacity_type).into_iter().collect();
+    let words = |state: OfferingState| -> Vec<String> {
+        let types = types.with_states(|_, _| state);
+        let word = |t: InstanceTypeRef<'_>| {
+            let offering = t.offerings().next().unwrap();
+            format!("{} launchable={} full={}", t.name, offering.is_launchable(), offering.is_full())
+        };
+        types.iter().map(word).collect()
+    };
+    let state = |is_available, reservation_capacity| OfferingState { is_available, reservation_capacity };
+    assert_eq!(
+        words(state(true, 0)),
+        [
+            "on-demand launchable=true full=false",
+            "spot launchable=true full=false",
+            "reserved launchable=false full=true"
+        ]
+    );
+    assert_eq!(words(state(true, 1))[2], "reserved launchable=true full=false");
+    assert_eq!(words(state(false, 1))[2], "reserved launchable=false full=false");
+    assert_eq!(words(state(true, -1))[2], "reserved launchable=false full=true");
+    assert_eq!(words(state(false, 0))[0], "on-demand launchable=false full=false");
 }
 
 #[test]

@@ -2,7 +2,8 @@
 
 use std::fmt::Write as _;
 
-use kerf_engine::{Method, MethodFilter, Passes, next_commands};
+use kerf_api::slim::ResourceList;
+use kerf_engine::{Method, MethodFilter, Passes, next_commands, with_commands_done};
 
 use super::{THREE_TYPES, block_codes, block_reasons, check, commands_text};
 use crate::fixture::Fixture;
@@ -157,4 +158,24 @@ fn a_replacement_without_a_spot_offering_is_launched_on_demand() {
     let fixture = "type m cpu=4 price=0.3 ct=on-demand \n type l cpu=8 price=0.9 ct=on-demand,spot \n pool p
         pool-node n type=l ct=on-demand \n pod x on=n cpu=3";
     check(fixture, "single replace n -> p types=m ct=on-demand saves 0.6");
+}
+
+// spec 04 #36, #37: huge pages are subtracted from memory, and overrides replace single resources
+#[test]
+fn a_planned_node_has_the_resources_that_the_solver_counted_on() {
+    let fixture = Fixture::new(
+        "type old cpu=8 mem=32Gi price=0.9 \n type new cpu=4 mem=16Gi res=hugepages-2Mi:2Gi overhead=cpu:1,memory:1Gi
+         offer new price=0.2 capacity=pods:58 overhead=cpu:2
+         pool p \n pool-node n type=old \n pod x on=n cpu=2",
+    );
+    let plan = fixture.disrupt();
+    assert_eq!(commands_text(&plan), "single replace n -> p types=new ct=on-demand saves 0.7\n");
+    let after = with_commands_done(fixture.input.clone(), &plan.commands);
+    let (node, claim) = (&after.nodes[0], &after.node_claims[0]);
+    let text = |list: &ResourceList| {
+        list.iter().map(|(name, amount)| format!("{name}={amount}")).collect::<Vec<String>>().join(" ")
+    };
+    assert_eq!(text(&node.status.capacity), "cpu=4 hugepages-2Mi=2Gi memory=16Gi pods=58");
+    assert_eq!(text(&node.status.allocatable), "cpu=2 hugepages-2Mi=2Gi memory=13Gi pods=58");
+    assert_eq!((&claim.capacity, &claim.allocatable), (&node.status.capacity, &node.status.allocatable));
 }

@@ -1,7 +1,10 @@
 //! Tests of the price limit of replacements, spot, reservations and `minValues` (spec 03 §8.5 and
 //! §8.6).
 
-use super::{block_reasons, check};
+use kerf_engine::with_commands_done;
+
+use super::{block_reasons, check, commands_text};
+use crate::fixture::Fixture;
 
 #[test]
 fn spec_03_93_even_the_most_expensive_offering_must_be_cheaper() {
@@ -62,7 +65,7 @@ fn spec_03_96_without_the_gate_spot_is_not_replaced_by_spot() {
 }
 
 fn replacement_types(fixture: &str) -> Vec<String> {
-    let plan = crate::fixture::Fixture::new(&format!("settings spot-to-spot \n {fixture}")).disrupt();
+    let plan = Fixture::new(&format!("settings spot-to-spot \n {fixture}")).disrupt();
     let types = plan.commands.first().map(|c| c.replacements[0].launch.instance_types.clone());
     types.unwrap_or_default().iter().map(ToString::to_string).collect()
 }
@@ -154,6 +157,66 @@ fn a_reserved_node_is_consolidated_although_it_costs_less_than_a_nano_dollar() {
         &format!("{types} \n {node} \n pool-node spare type=large ct=reserved protect=true"),
         "single delete n saves 0.00000000042",
     );
+}
+
+// The destination price of the savings is the price of the launch, spec 03 §11.
+#[test]
+fn spec_10_76_a_full_reservation_is_not_a_cheaper_replacement() {
+    let fixture = |slots: u32, on_demand: &str| {
+        format!(
+            "settings fallback \n type old cpu=4 price=0.4 \n type new cpu=4
+             offer new ct=reserved price=0 reservation=r1:{slots} \n offer new ct=on-demand price={on_demand}
+             pool p \n pool-node n type=old \n pod x on=n cpu=4"
+        )
+    };
+    check(&fixture(0, "0.5"), "");
+    assert_eq!(block_reasons(&fixture(0, "0.5"), "n"), ["NoCheaperReplacement: Can't replace with a cheaper node"]);
+    check(&fixture(1, "0.5"), "single replace n -> p types=new ct=reserved saves 0.4");
+    check(&fixture(0, "0.3"), "single replace n -> p types=new ct=on-demand saves 0.1");
+    // The worst launch price of a type is that of its launchable offerings. The claim may be
+    // launched on reserved capacity, because another type has a free slot.
+    let with_cheap_type = |offers: &str| {
+        format!(
+            "settings fallback no-reserved \n type old cpu=4 price=0.4 \n type cheap cpu=4
+             offer cheap ct=reserved price=0.2 reservation=r2:1 \n offer cheap ct=on-demand price=0.35 \n type new cpu=4
+             {offers} \n pool p \n pool-node n type=old \n pod x on=n cpu=4"
+        )
+    };
+    check(
+        &with_cheap_type("offer new ct=reserved price=0 reservation=r1:0 \n offer new ct=on-demand price=0.5"),
+        "single replace n -> p types=cheap ct=on-demand|reserved saves 0.2",
+    );
+    check(
+        &with_cheap_type("offer new ct=reserved price=0.9 reservation=r1:0 \n offer new ct=on-demand price=0.3"),
+        "single replace n -> p types=cheap,new ct=on-demand|reserved saves 0.2",
+    );
+}
+
+#[test]
+fn a_planned_node_uses_a_slot_of_the_reservation_that_can_be_launched() {
+    let fixture = Fixture::new(
+        "settings fallback no-reserved \n type old cpu=4 price=0.4 \n type new cpu=4
+         offer new ct=reserved price=0.1 reservation=full:0 \n offer new ct=reserved price=0.1 reservation=free:1
+         pool p \n pool-node n type=old \n pod x on=n cpu=4",
+    );
+    let plan = fixture.disrupt();
+    assert_eq!(commands_text(&plan), "single replace n -> p types=new ct=reserved saves 0.3\n");
+    let after = with_commands_done(fixture.input.clone(), &plan.commands);
+    let offerings = after.catalogues[0].find("new").unwrap().offerings();
+    let states: Vec<(bool, i32)> = offerings.map(|o| (o.is_available(), o.reservation_capacity())).collect();
+    assert_eq!(states, [(true, 0), (false, 0)], "the slot of the second reservation is used");
+}
+
+#[test]
+fn spec_10_76_a_full_reservation_is_not_the_price_of_a_static_replacement() {
+    let fixture = |slots: u32| {
+        format!(
+            "settings fallback \n type t cpu=4 \n offer t ct=reserved price=0 reservation=r1:{slots} \n offer t ct=on-demand price=0.4
+             pool p replicas=1 hash=new:v3 \n pool-node n type=t hash=old:v3"
+        )
+    };
+    check(&fixture(0), "static-drift replace n -> p types= ct= saves 0");
+    check(&fixture(1), "static-drift replace n -> p types= ct= saves 0.4");
 }
 
 #[test]
