@@ -2,8 +2,8 @@
 //! boot slowly or are interrupted.
 //!
 //! A provider calls [`Cloud::check_launch`] before it launches an instance. The faults of a
-//! launched instance are drawn in `draw_instance_faults` and carried out by its simulated kubelet.
-//! Every fault has a rate, a time window and a seed.
+//! launched instance are drawn in `draw_instance_faults` and carried out by its simulated kubelet,
+//! whichever cloud has launched it. Every fault has a rate, a time window and a seed.
 //!
 //! Invariant: an offering that is out of stock stays out of stock until the next redraw. The number
 //! of calls does not change stock.
@@ -26,14 +26,16 @@ pub enum CloudFault {
     StockOut,
     /// A launch fails because the request rate is exceeded.
     Throttled,
-    /// The instance starts and its node never becomes ready.
+    /// The instance starts and its node never becomes ready. The kubelet of an instance of an
+    /// attached cloud never registers a Node.
     NeverJoins,
     /// The instance takes longer to boot.
     SlowBoot {
         /// Time that is added to the boot time.
         by: Duration,
     },
-    /// The instance is terminated and its Node is deleted.
+    /// The instance is terminated and its Node is deleted. An attached cloud decides how its
+    /// instances end ([`crate::SimulatedCloud::interrupt`]).
     Interruption {
         /// Time between the end of the boot and the interruption.
         after: Duration,
@@ -106,7 +108,8 @@ pub(crate) struct InstanceFaults {
     pub(crate) interrupted_after: Option<Duration>,
 }
 
-/// The simulated cloud. Clones share one state.
+/// Availability and faults of the simulated cloud. Clones share one state. The instances are in
+/// another place: Nodes, or a [`crate::SimulatedCloud`].
 #[derive(Clone, Debug)]
 pub struct Cloud {
     clock: Clock,

@@ -45,6 +45,7 @@ mod volumes;
 mod work_queue;
 
 use kerf_runtime::Clock;
+use smol_str::SmolStr;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
@@ -106,6 +107,14 @@ pub(crate) enum WorkItem {
     Heartbeat(ObjectKey),
     /// Terminates a simulated instance, as a cloud does with spot capacity.
     Interruption(ObjectKey),
+    /// Follows the list of instances of the attached cloud.
+    CloudInstances,
+    /// Registers the Node of an instance of the attached cloud, by provider ID.
+    RegisterNode(SmolStr),
+    /// Interrupts an instance of the attached cloud, by provider ID.
+    CloudInterruption(SmolStr),
+    /// Deletes a Node whose instance the attached cloud has terminated.
+    CloudNode(ObjectKey),
     /// Advances a pod through its phases, as its kubelet does.
     RunPod(ObjectKey),
 }
@@ -126,8 +135,8 @@ impl Cluster {
         Self::start_on_server(ApiServer::new(ApiServerConfig::new(config.clock, config.seed)), &config, None)
     }
 
-    /// Starts a cluster on an independent copy of another API server's objects. Later writes to one
-    /// do not affect the other.
+    /// Starts a cluster on an independent copy of another API server's objects and attached cloud.
+    /// Later changes of one do not affect the other.
     #[allow(clippy::large_types_passed_by_value, reason = "it is written out where a cluster is started")]
     pub fn start_from(server: &ApiServer, config: ClusterConfig) -> Self {
         Self::start_on_server(server.fork(config.clock), &config, None)

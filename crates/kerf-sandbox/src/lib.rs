@@ -23,7 +23,8 @@
 //!
 //! A cluster consists of an [`ApiServer`], which can also be used alone, the workload controllers,
 //! the scheduler and the kubelets. Creating a Node object with KWOK's annotation
-//! `kwok.x-k8s.io/node` creates a simulated instance, whichever client creates the Node.
+//! `kwok.x-k8s.io/node` creates a simulated instance, whichever client creates the Node. A
+//! [`SimulatedCloud`] has instances of its own, which register their Nodes after they have booted.
 //!
 //! With a [`kerf_runtime::Clock`] on a paused tokio runtime the cluster runs in virtual time. Two
 //! runs with one seed then make the same writes in the same order; [`ApiServer::fingerprint`]
@@ -41,6 +42,7 @@ mod faults;
 mod identifiers;
 mod install;
 pub mod sim;
+mod simulated_cloud;
 
 pub use api::{
     ApiServer, ApiServerConfig, Body, ConnectionLost, DryCreateReport, ServeError, ServerHandle, Verb,
@@ -55,3 +57,4 @@ pub use cluster::{
 pub use faults::{Fault, FaultRule};
 pub use install::{InstallError, install_crds};
 pub use kerf_runtime::Rng;
+pub use simulated_cloud::{CloudChanges, CloudInstance, InstanceList, InstanceState, NodeRegistration, SimulatedCloud};

@@ -6,6 +6,8 @@
 //! Scenario ──steps──► Cluster ◄──── the system under test
 //!                        │ every change
 //!                  InvariantWatcher ──► InvariantChecker ──► violations, SimulationReport
+//!                        ▲ every change
+//!                  SimulatedCloud, if one is attached
 //! ```
 //!
 //! In the *safety* phase, steps and faults happen, and no invariant may be violated. In the
@@ -17,6 +19,7 @@ mod faults;
 mod invariant_checker;
 mod invariant_watcher;
 mod invariants;
+mod node_instances;
 mod report;
 mod run;
 mod scenario;

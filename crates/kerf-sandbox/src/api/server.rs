@@ -2,6 +2,7 @@
 //! from a client in this process; the response is an `http::Response`. Faults are injected here,
 //! before or after the request is handled.
 
+use std::any::Any;
 use std::collections::{BTreeMap, VecDeque};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -26,6 +27,7 @@ use super::storage::{ObjectKey, ObjectStore, TableIx};
 use crate::audit::AuditedWrite;
 use crate::faults::{Fault, FaultInjector, FaultRule, RequestInfo};
 use crate::identifiers::GenerateIdentifiers as _;
+use crate::simulated_cloud::{CloudChanges, SimulatedCloud};
 
 /// The maximum size of a request body, as in the real server.
 const MAX_BODY_BYTES: usize = 3 * 1024 * 1024;
@@ -71,6 +73,8 @@ pub(crate) struct ServerState {
     tables: Mutex<BTreeMap<(String, String), TableIx>>,
     faults: Mutex<Option<FaultInjector>>,
     audit: Mutex<Option<Vec<AuditedWrite>>>,
+    attached_cloud: Mutex<Option<Arc<dyn SimulatedCloud>>>,
+    cloud_changes: CloudChanges,
 }
 
 /// A Kubernetes API server in memory. Clones share one state.
@@ -151,16 +155,21 @@ impl ApiServer {
             tables: Mutex::new(BTreeMap::new()),
             faults: Mutex::new(None),
             audit: Mutex::new(None),
+            attached_cloud: Mutex::new(None),
+            cloud_changes: CloudChanges::default(),
         };
         let server = Self { inner: Arc::new(inner) };
         super::bootstrap::create_default_objects(&server);
         server
     }
 
-    /// Returns an independent copy with its own clock: the same objects at the same versions, but
-    /// no watches, faults or audit. Later writes to either server do not affect the other.
+    /// Returns an independent copy with its own clock: the same objects at the same versions and a
+    /// copy of the attached cloud, but no watches, faults or audit. Later changes of either server
+    /// or cloud do not affect the other.
     #[must_use]
     pub fn fork(&self, clock: Clock) -> Self {
+        let cloud_changes = CloudChanges::default();
+        let attached_cloud = self.attached_cloud().map(|cloud| cloud.fork(clock, cloud_changes.clone()));
         let inner = ServerState {
             storage: self.inner.storage.fork(),
             clock,
@@ -171,6 +180,8 @@ impl ApiServer {
             tables: Mutex::new(lock(&self.inner.tables).clone()),
             faults: Mutex::new(None),
             audit: Mutex::new(None),
+            attached_cloud: Mutex::new(attached_cloud),
+            cloud_changes,
         };
         Self { inner: Arc::new(inner) }
     }
@@ -179,6 +190,31 @@ impl ApiServer {
     /// differ.
     pub fn reseed(&self, seed: u64) {
         *lock(&self.inner.rng) = Rng::new(seed).fork("api server");
+    }
+
+    /// Attaches a cloud that has instances of its own: a cluster on this server boots their
+    /// kubelets, the invariants read its list, and [`ApiServer::fork`] copies it. Replaces a cloud
+    /// that was attached before. The cloud must report its changes to [`ApiServer::cloud_changes`].
+    pub fn attach_cloud(&self, cloud: Arc<dyn SimulatedCloud>) {
+        *lock(&self.inner.attached_cloud) = Some(cloud);
+        self.inner.cloud_changes.notify();
+    }
+
+    /// Returns the attached cloud. `None`: the instances are Nodes that the provider creates.
+    pub fn attached_cloud(&self) -> Option<Arc<dyn SimulatedCloud>> {
+        lock(&self.inner.attached_cloud).clone()
+    }
+
+    /// Returns the attached cloud as its own type, for example to start a provider on the cloud of
+    /// a fork. Returns `None` if no cloud of this type is attached.
+    pub fn attached_cloud_as<C: SimulatedCloud>(&self) -> Option<Arc<C>> {
+        let cloud: Arc<dyn Any + Send + Sync> = self.attached_cloud()?;
+        cloud.downcast().ok()
+    }
+
+    /// Returns the handle to which a cloud of this server reports its changes.
+    pub fn cloud_changes(&self) -> &CloudChanges {
+        &self.inner.cloud_changes
     }
 
     /// Returns the clock of the server's timestamps.

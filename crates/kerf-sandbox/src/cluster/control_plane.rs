@@ -139,10 +139,20 @@ impl ControlPlane {
     /// Runs until the task is aborted or the sender of commands is dropped.
     pub(crate) async fn run(mut self, mut commands: mpsc::UnboundedReceiver<InstanceCommand>) {
         let change_notify = self.server.inner.storage.any_change_notify();
+        let cloud_changes = self.server.cloud_changes().clone();
+        // `None`: an attached cloud is read at the start, even if it reports no change.
+        let mut seen_cloud_changes = None;
         loop {
             let mut notified = std::pin::pin!(change_notify.notified());
+            let mut cloud_notified = std::pin::pin!(cloud_changes.notified());
             // Register before reading changes, so that a change in between is not missed.
             notified.as_mut().enable();
+            cloud_notified.as_mut().enable();
+            let cloud_change = Some(cloud_changes.count());
+            if cloud_change != seen_cloud_changes && self.server.attached_cloud().is_some() {
+                self.queue.add(WorkItem::CloudInstances);
+            }
+            seen_cloud_changes = cloud_change;
             for _ in 0..MAX_ITEMS_BEFORE_YIELD {
                 self.catch_up();
                 let Some(work) = self.queue.next(Instant::now()) else { break };
@@ -161,6 +171,7 @@ impl ControlPlane {
                     None => return,
                 },
                 () = notified => {}
+                () = cloud_notified => {}
                 () = tokio::time::sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => {}
             }
         }
@@ -186,6 +197,10 @@ impl ControlPlane {
             WorkItem::Machine(key) => kubelet::node::sync(self, key),
             WorkItem::Heartbeat(key) => kubelet::node::heartbeat(self, key),
             WorkItem::Interruption(key) => Ok(kubelet::node::interrupt(self, key)),
+            WorkItem::CloudInstances => Ok(kubelet::registration::sync(self)),
+            WorkItem::RegisterNode(provider_id) => kubelet::registration::register(self, provider_id),
+            WorkItem::CloudInterruption(provider_id) => Ok(kubelet::registration::interrupt(self, provider_id)),
+            WorkItem::CloudNode(key) => node_health::cloud_node::sync(self, key),
             WorkItem::RunPod(key) => kubelet::pod::sync(self, key),
         };
         match outcome {

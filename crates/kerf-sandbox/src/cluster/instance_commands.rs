@@ -19,7 +19,8 @@ pub(crate) enum InstanceCommand {
 }
 
 /// Handle for the simulated instances of a cluster. An instance is identified by the name of its
-/// Node. It is created with any Node that has the annotation `kwok.x-k8s.io/node`.
+/// Node. It is created with any Node that has the annotation `kwok.x-k8s.io/node`, or launched by
+/// the attached cloud.
 #[derive(Clone, Debug)]
 pub struct SimulatedInstances {
     commands: mpsc::UnboundedSender<InstanceCommand>,
@@ -45,7 +46,8 @@ impl SimulatedInstances {
         self.send(InstanceCommand::MarkNeverReady(node.into()));
     }
 
-    /// Terminates the instance without notice. Its Node is deleted at once, finalizers included.
+    /// Terminates the instance without notice. Its Node is deleted at once, finalizers included. An
+    /// instance of the attached cloud is interrupted instead ([`crate::SimulatedCloud::interrupt`]).
     pub fn terminate(&self, node: &str) {
         self.send(InstanceCommand::Terminate(node.into()));
     }

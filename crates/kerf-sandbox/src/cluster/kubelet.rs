@@ -1,11 +1,13 @@
 //! The kubelets of all simulated instances. No instance runs behind a Node here. A kubelet adopts
 //! each Node with the annotation `kwok.x-k8s.io/node`, by which KWOK finds its nodes too, so that
 //! one provider serves both. It makes the Node ready after its boot time, renews its Lease, and
-//! moves the pods that are bound to it through their phases.
+//! moves the pods that are bound to it through their phases. The kubelet of an instance of an
+//! attached cloud registers its Node itself, after the boot.
 
 mod heartbeat;
 pub(crate) mod node;
 pub(crate) mod pod;
+pub(crate) mod registration;
 mod status;
 
 use std::collections::BTreeMap;
@@ -16,16 +18,12 @@ use smol_str::SmolStr;
 use tokio::time::Instant;
 
 use self::heartbeat::RepeatableWrite;
+use self::registration::CloudInstanceRecords;
 use super::objects::Node;
 use crate::api::storage::ObjectKey;
 
 /// Annotation of simulated nodes, which is KWOK's.
 pub(crate) const SIMULATED_NODE_ANNOTATION: &str = "kwok.x-k8s.io/node";
-
-/// Returns true if a simulated kubelet manages the Node.
-pub(crate) fn is_simulated(node: &Node) -> bool {
-    node.metadata.annotations.get(SIMULATED_NODE_ANNOTATION).is_some()
-}
 
 /// State of a simulated instance and its kubelet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,6 +85,8 @@ pub(crate) struct Kubelets {
     /// Names of Nodes that do not exist yet and whose instances must never become ready.
     never_ready: std::collections::BTreeSet<SmolStr>,
     ip_allocator: IpAllocator,
+    /// Instances of the attached cloud, with and without a Node.
+    pub(crate) cloud_instances: CloudInstanceRecords,
 }
 
 impl Kubelets {
@@ -97,7 +97,13 @@ impl Kubelets {
             rng: Rng::new(seed).fork("kubelets"),
             never_ready: std::collections::BTreeSet::new(),
             ip_allocator: IpAllocator::default(),
+            cloud_instances: CloudInstanceRecords::default(),
         }
+    }
+
+    /// Returns true if a simulated kubelet manages the Node.
+    pub(crate) fn manages(&self, node: &Node) -> bool {
+        node.metadata.annotations.get(SIMULATED_NODE_ANNOTATION).is_some() || self.cloud_instances.has_kubelet_of(node)
     }
 
     /// Returns true if the kubelet of a node is running.

@@ -2,6 +2,8 @@
 //! taints of nodes in step with their conditions. It reads a Lease when its renewal is due, not at
 //! each renewal.
 
+pub(crate) mod cloud_node;
+
 use std::time::Duration;
 
 use jiff::Timestamp;

@@ -310,6 +310,8 @@ pub(crate) struct Node {
 #[derive(Clone, Debug, Default, serde::Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct NodeSpec {
+    #[serde(rename = "providerID")]
+    pub(crate) provider_id: SmolStr,
     pub(crate) unschedulable: bool,
     pub(crate) taints: Vec<Taint>,
 }

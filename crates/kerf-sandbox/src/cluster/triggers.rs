@@ -5,7 +5,6 @@ use tokio::time::Instant;
 
 use super::WorkItem;
 use super::control_plane::ControlPlane;
-use super::kubelet::is_simulated;
 use super::object_cache::{CacheChange, HasMetadata, KindStore};
 use super::objects::{Meta, Node, Pod, VolumeAttachment, Workload};
 use crate::api::storage::ObjectKey;
@@ -114,8 +113,11 @@ impl ControlPlane {
     }
 
     pub(super) fn node_changed(&mut self, key: &ObjectKey, changed: &CacheChange<Node>) {
-        if changed.both().any(|node| is_simulated(node)) {
+        if changed.both().any(|node| self.kubelets.manages(node)) {
             self.queue.add(WorkItem::Machine(key.clone()));
+        }
+        if changed.now.as_ref().is_some_and(|node| self.kubelets.cloud_instances.has_ended(&node.spec.provider_id)) {
+            self.queue.add(WorkItem::CloudNode(key.clone()));
         }
         self.queue.add(WorkItem::NodeHealth(key.clone()));
         if let Some(now) = &changed.now {

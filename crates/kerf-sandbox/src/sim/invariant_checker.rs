@@ -94,6 +94,7 @@ pub(super) struct DisruptionMark {
 pub(super) struct NodeRecord {
     pub(super) provider_id: Str,
     pub(super) capacity_type: String,
+    pub(super) created: Timestamp,
     pub(super) is_ready: bool,
     pub(super) is_initialized: bool,
     pub(super) is_protected: bool,
@@ -136,6 +137,8 @@ pub(super) struct InvariantChecker {
     evictions_by_reason: BTreeMap<String, usize>,
     pub(super) steady_check: SteadyCheck,
     pub(super) violations: Vec<Violation>,
+    /// Violations about the list of instances so far, so that each is recorded once.
+    pub(super) instance_violations: BTreeSet<String>,
     samples: Vec<Sample>,
     cost_meter: CostMeter,
 }
@@ -161,6 +164,7 @@ impl InvariantChecker {
             evictions_by_reason: BTreeMap::new(),
             steady_check: SteadyCheck::default(),
             violations: Vec::new(),
+            instance_violations: BTreeSet::new(),
             samples: Vec::new(),
             cost_meter: CostMeter::new(started),
         }
@@ -263,6 +267,7 @@ impl InvariantChecker {
         let record = NodeRecord {
             provider_id: node.spec.provider_id.clone(),
             capacity_type: node_labels.get(labels::CAPACITY_TYPE).unwrap_or_default().to_owned(),
+            created: node.metadata.creation_timestamp.unwrap_or(now),
             is_ready,
             is_initialized: node_labels.has_value(labels::INITIALIZED, "true"),
             is_protected: node.metadata.annotations.has_value(DO_NOT_DISRUPT, "true"),

@@ -9,8 +9,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
 use jiff::Timestamp;
 use tokio::task::JoinHandle;
+use tokio::time::Instant;
 
 use super::invariant_checker::{InvariantChecker, TrackedKind};
+use super::invariants;
 use super::report::Violation;
 use crate::api::registry::Registry;
 use crate::api::{ApiServer, ObjectKey, PageQuery, Selection, TableChanges, TableIx};
@@ -44,6 +46,9 @@ impl InvariantWatcher {
             watched_tables: BTreeMap::new(),
             registry: None,
             seen_revision: 0,
+            seen_cloud_changes: None,
+            cloud_check_due: None,
+            has_claim_changed: false,
         };
         Self { checker, task: tokio::spawn(observer.run()) }
     }
@@ -83,6 +88,13 @@ struct Observer {
     /// Registry at the last search for new tables; `None` before the first.
     registry: Option<Arc<Registry>>,
     seen_revision: u64,
+    /// Number of reported changes of the cloud at the last check of its list; `None` before the
+    /// first.
+    seen_cloud_changes: Option<u64>,
+    /// Time at which an instance without a claim becomes too old; `None` if there is none.
+    cloud_check_due: Option<Timestamp>,
+    /// True if a NodeClaim has changed since the last check of the cloud's list.
+    has_claim_changed: bool,
 }
 
 /// A table whose changes are read.
@@ -94,12 +106,35 @@ struct WatchedTable {
 impl Observer {
     async fn run(mut self) {
         let change_notify = self.server.inner.storage.any_change_notify();
+        let cloud_changes = self.server.cloud_changes().clone();
         loop {
             let mut notified = std::pin::pin!(change_notify.notified());
+            let mut cloud_notified = std::pin::pin!(cloud_changes.notified());
             // Register before reading changes, so that a change in between is not missed.
             notified.as_mut().enable();
+            cloud_notified.as_mut().enable();
             self.catch_up();
-            notified.await;
+            self.check_cloud();
+            let due = self.cloud_check_due.and_then(|due| self.server.clock().instant_of(due));
+            tokio::select! {
+                biased;
+                () = notified => {}
+                () = cloud_notified => {}
+                () = tokio::time::sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => {}
+            }
+        }
+    }
+
+    /// Checks the list of the attached cloud if the cloud or a claim has changed, or if an instance
+    /// without a claim has become too old.
+    fn check_cloud(&mut self) {
+        let Some(cloud) = self.server.attached_cloud() else { return };
+        let (now, changes) = (self.server.clock().now(), Some(self.server.cloud_changes().count()));
+        let is_due = self.cloud_check_due.is_some_and(|due| due <= now);
+        if is_due || self.has_claim_changed || changes != self.seen_cloud_changes {
+            self.seen_cloud_changes = changes;
+            self.has_claim_changed = false;
+            self.cloud_check_due = invariants::check_cloud(&mut self.checker.lock(), cloud.as_ref(), now);
         }
     }
 
@@ -134,8 +169,9 @@ impl Observer {
         }
     }
 
-    fn apply_change(&self, kind: TrackedKind, key: &ObjectKey, object: Option<Bytes>) {
+    fn apply_change(&mut self, kind: TrackedKind, key: &ObjectKey, object: Option<Bytes>) {
         let now = self.server.clock().now();
+        self.has_claim_changed |= kind == TrackedKind::Claim;
         self.checker.lock().apply_change(kind, key, object.as_deref(), now);
     }
 

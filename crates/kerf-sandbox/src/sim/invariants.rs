@@ -1,10 +1,10 @@
 //! The invariants of a simulation: safety rules, checked at every change, and liveness rules,
-//! checked when faults are off. They are defined on the stored objects alone and know nothing about
-//! how the autoscaler decides.
+//! checked when faults are off. They are defined on the stored objects and on the cloud's list of
+//! instances, and know nothing about how the autoscaler decides.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kerf_api::annotations::DO_NOT_DISRUPT;
 use kerf_api::duration::{DoNotDisrupt, evaluate_do_not_disrupt};
@@ -15,10 +15,11 @@ use kerf_api::taints::DISRUPTED;
 use kerf_referee::selectors::selects;
 
 use super::invariant_checker::{ClaimRecord, InvariantChecker};
+use super::node_instances::NodeInstances;
 use crate::api::ObjectKey;
+use crate::simulated_cloud::{CloudInstance, InstanceList, SimulatedCloud};
 
-/// Prefix of the provider IDs of simulated instances.
-const PROVIDER_ID_SCHEME: &str = "kwok://";
+const EVERY_INSTANCE_HAS_A_CLAIM: &str = "every instance has a claim";
 
 /// Checks a new node: no two nodes may have the same provider ID.
 pub(super) fn on_new_node(checker: &mut InvariantChecker, name: &str, now: Timestamp) {
@@ -203,9 +204,92 @@ fn blocking_pod_disruption_budget(checker: &InvariantChecker, pod: &Pod) -> Opti
     matching.filter(|(_, budget)| blocks(budget)).map(|(key, _)| key.as_str().to_owned()).next()
 }
 
+/// Returns the live instances of the attached cloud, or of the Nodes if there is none.
+fn live_instances(checker: &InvariantChecker, cloud: Option<&dyn SimulatedCloud>) -> Vec<CloudInstance> {
+    if let Some(cloud) = cloud {
+        return cloud.live_instances();
+    }
+    let mut instances = NodeInstances::default();
+    for node in checker.nodes.values() {
+        instances.add_node(&node.provider_id, &node.capacity_type, node.created);
+    }
+    instances.live_instances()
+}
+
+/// Provider IDs of all claims, and names of the claims that have none yet.
+struct ClaimIndex<'c> {
+    provider_ids: BTreeSet<&'c str>,
+    launching: BTreeSet<&'c str>,
+}
+
+impl<'c> ClaimIndex<'c> {
+    fn new(checker: &'c InvariantChecker) -> Self {
+        let claims = || checker.claims.iter();
+        Self {
+            provider_ids: claims().map(|(_, claim)| claim.provider_id.as_str()).collect(),
+            launching: claims().filter(|(_, c)| c.provider_id.is_empty()).map(|(name, _)| name.as_str()).collect(),
+        }
+    }
+
+    /// Returns true if a claim names the instance, or if the instance names a claim whose launch
+    /// has not ended.
+    fn has_claim_of(&self, instance: &CloudInstance) -> bool {
+        self.provider_ids.contains(instance.provider_id.as_str())
+            || instance.claim.as_deref().is_some_and(|claim| self.launching.contains(claim))
+    }
+}
+
+/// Checks the list of the attached cloud: no claim has two live instances, and a live instance
+/// without a claim is younger than the cloud's bound. Returns the time at which the next instance
+/// reaches the bound, or `None` if every live instance has a claim.
+pub(super) fn check_cloud(
+    checker: &mut InvariantChecker,
+    cloud: &dyn SimulatedCloud,
+    now: Timestamp,
+) -> Option<Timestamp> {
+    let instances = cloud.live_instances();
+    let max_age = cloud.max_orphan_age().map(|age| SignedDuration::try_from(age).unwrap_or(SignedDuration::MAX));
+    let mut violations: Vec<(&'static str, String)> = Vec::new();
+    let mut by_claim: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for instance in &instances {
+        if let Some(claim) = &instance.claim {
+            by_claim.entry(claim).or_default().push(&instance.provider_id);
+        }
+    }
+    for (claim, provider_ids) in by_claim.iter().filter(|(_, provider_ids)| provider_ids.len() > 1) {
+        let message = format!("claim {claim} has the instances {}", provider_ids.join(", "));
+        violations.push(("no claim has two instances", message));
+    }
+    let claims = ClaimIndex::new(checker);
+    let mut next_due: Option<Timestamp> = None;
+    for instance in instances.iter().filter(|instance| !claims.has_claim_of(instance)) {
+        let Some(max_age) = max_age else { continue };
+        let due = instance.launched_at.saturating_add(max_age).unwrap_or(Timestamp::MAX);
+        if due <= now {
+            let claim = instance.claim.as_deref().unwrap_or("an unknown claim");
+            let CloudInstance { provider_id, launched_at, .. } = instance;
+            let message = format!("instance {provider_id}, launched at {launched_at} for {claim}, has no claim");
+            violations.push((EVERY_INSTANCE_HAS_A_CLAIM, message));
+        } else {
+            next_due = Some(next_due.map_or(due, |other| other.min(due)));
+        }
+    }
+    for (rule, message) in violations {
+        if checker.instance_violations.insert(message.clone()) {
+            checker.record_violation(now, rule, message);
+        }
+    }
+    next_due
+}
+
 /// Returns the liveness rules that do not hold yet: rule and message. Empty if the cluster has
-/// reached the desired state. `may_pend` is the number of pods that may stay pending.
-pub(super) fn liveness_violations(checker: &InvariantChecker, may_pend: usize) -> Vec<(&'static str, String)> {
+/// reached the desired state. `may_pend` is the number of pods that may stay pending. `cloud` is
+/// the attached cloud.
+pub(super) fn liveness_violations(
+    checker: &InvariantChecker,
+    cloud: Option<&dyn SimulatedCloud>,
+    may_pend: usize,
+) -> Vec<(&'static str, String)> {
     let mut violations = Vec::new();
     let pending: Vec<String> = checker.pending_pods().map(|pod| pod.namespaced_name().to_string()).collect();
     if pending.len() > may_pend {
@@ -213,16 +297,22 @@ pub(super) fn liveness_violations(checker: &InvariantChecker, may_pend: usize) -
         violations
             .push(("every pod runs", format!("{} pending pods, for example {}", pending.len(), first.join(", "))));
     }
-    let has_claim = |provider_id: &str| checker.claims.values().any(|claim| claim.provider_id == provider_id);
-    for (name, node) in checker.nodes.iter().filter(|(_, node)| node.provider_id.starts_with(PROVIDER_ID_SCHEME)) {
-        if !has_claim(&node.provider_id) {
-            violations.push(("every instance has a claim", format!("node {name} has no claim")));
-        }
+    let (instances, claims) = (live_instances(checker, cloud), ClaimIndex::new(checker));
+    for instance in instances.iter().filter(|instance| !claims.has_claim_of(instance)) {
+        let node = checker.nodes.iter().find(|(_, node)| node.provider_id == instance.provider_id.as_str());
+        let message = match node {
+            Some((name, _)) => format!("node {name} has no claim"),
+            None => format!("instance {} has neither claim nor node", instance.provider_id),
+        };
+        violations.push((EVERY_INSTANCE_HAS_A_CLAIM, message));
     }
     let has_node = |provider_id: &str| checker.nodes.values().any(|node| node.provider_id == provider_id);
+    let is_live = |provider_id: &str| instances.iter().any(|instance| instance.provider_id == provider_id);
     for (name, claim) in &checker.claims {
         if !has_node(&claim.provider_id) {
             violations.push(("every claim has a node", format!("claim {name} has no node")));
+        } else if !is_live(&claim.provider_id) {
+            violations.push(("every claim has an instance", format!("claim {name} has no instance")));
         }
     }
     violations

@@ -132,7 +132,9 @@ impl Simulation {
         self.set_faults(cluster, &[]);
         let deadline = Instant::now() + LIVENESS_TIMEOUT;
         loop {
-            let violations = invariants::liveness_violations(&watcher.checker(), self.scenario.pending);
+            let cloud = cluster.api().attached_cloud();
+            let violations =
+                invariants::liveness_violations(&watcher.checker(), cloud.as_deref(), self.scenario.pending);
             if violations.is_empty() {
                 return;
             }

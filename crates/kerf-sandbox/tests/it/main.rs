@@ -4,6 +4,8 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop there")]
 
 mod client;
+mod cloud_invariants;
+mod cloud_nodes;
 mod cluster;
 mod custom;
 mod faults;
@@ -15,6 +17,7 @@ mod requests;
 mod script;
 mod serve;
 mod surface;
+mod tiny_cloud;
 mod watch;
 
 // The allocator of the `kerf` binary, for the same reason as there.

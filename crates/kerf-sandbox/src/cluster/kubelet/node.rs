@@ -8,16 +8,18 @@ use smol_str::SmolStr;
 use tokio::time::Instant;
 
 use super::heartbeat::{HeartbeatKind, RepeatableWrite};
-use super::{InstancePhase, Kubelets, LastStatusReport, SimulatedInstance, is_simulated};
+use super::registration;
+use super::{InstancePhase, Kubelets, LastStatusReport, SimulatedInstance};
 use crate::api::object::{rfc3339_micros, rfc3339_seconds};
 use crate::api::status::ApiResult;
 use crate::api::storage::ObjectKey;
-use crate::cloud::OfferingRef;
+use crate::cloud::{InstanceFaults, OfferingRef};
 use crate::cluster::WorkItem;
 use crate::cluster::control_plane::{ControlPlane, RunAgain};
 use crate::cluster::events::{EventComponent, EventType};
 use crate::cluster::kind::ControlPlaneKind;
 use crate::cluster::objects::{Node, find_condition};
+use crate::cluster::timing::Delay;
 
 const LEASE_NAMESPACE: &str = "kube-node-lease";
 /// Version that the kubelets report in the Node's status.
@@ -25,7 +27,7 @@ const KUBELET_VERSION: &str = "v1.36.0+kerf";
 
 /// Boots the instance of a simulated node, or removes the instance if its Node was deleted.
 pub(crate) fn sync(plane: &mut ControlPlane, key: &ObjectKey) -> ApiResult<RunAgain> {
-    let Some(node) = plane.cache.nodes.get(key).filter(|node| is_simulated(node)) else {
+    let Some(node) = plane.cache.nodes.get(key).filter(|node| plane.kubelets.manages(node)) else {
         plane.kubelets.instances.remove(key);
         return Ok(RunAgain::WhenChanged);
     };
@@ -63,13 +65,19 @@ fn ensure_instance(plane: &mut ControlPlane, key: &ObjectKey, node: &Node, now: 
     }
     let timing = plane.config.timing;
     let label = |key: &str| node.metadata.labels.get(key).unwrap_or_default();
-    let faults = plane.cloud.draw_instance_faults(OfferingRef {
-        instance_type: label("node.kubernetes.io/instance-type"),
-        zone: label("topology.kubernetes.io/zone"),
-        capacity_type: label("karpenter.sh/capacity-type"),
-    });
+    let (faults, boot_delay) = if plane.kubelets.cloud_instances.has_kubelet_of(node) {
+        // The instance has booted, and its faults were drawn at its launch.
+        (InstanceFaults::default(), Delay::ZERO)
+    } else {
+        let offering = OfferingRef {
+            instance_type: label("node.kubernetes.io/instance-type"),
+            zone: label("topology.kubernetes.io/zone"),
+            capacity_type: label("karpenter.sh/capacity-type"),
+        };
+        (plane.cloud.draw_instance_faults(offering), timing.node_ready)
+    };
     let Kubelets { instances, rng, never_ready, ip_allocator, .. } = &mut plane.kubelets;
-    let boot_time = timing.node_ready.draw(rng) + faults.boot_delay;
+    let boot_time = boot_delay.draw(rng) + faults.boot_delay;
     let is_never_ready = never_ready.remove(&node.metadata.name) || faults.never_joins;
     let phase =
         if is_never_ready { InstancePhase::NeverReady } else { InstancePhase::Booting { until: now + boot_time } };
@@ -304,11 +312,17 @@ impl ControlPlane {
         }
     }
 
-    /// Terminates an instance and deletes its Node at once, as a cloud controller manager does.
+    /// Terminates an instance and deletes its Node at once. An instance of the attached cloud is
+    /// interrupted instead, and its Node is deleted after the instance has ended.
     pub(crate) fn terminate_instance(&mut self, node: &str) {
-        self.kill_kubelet(node);
         let key = ObjectKey::new(None, node);
-        let Some(node) = self.cache.nodes.get(&key) else { return };
+        let cached = self.cache.nodes.get(&key);
+        if let Some(node) = cached.as_ref().filter(|node| self.kubelets.cloud_instances.has_kubelet_of(node)) {
+            registration::interrupt(self, &node.spec.provider_id);
+            return;
+        }
+        self.kill_kubelet(node);
+        let Some(node) = cached else { return };
         // Finalizers cannot be processed for an instance that no longer exists, so they must not
         // keep its Node. The writes fail only if the Node is already deleted.
         let _ = self
