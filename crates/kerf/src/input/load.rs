@@ -94,9 +94,9 @@ fn fail_on_problems(loaded: Loaded, mut problems: Vec<Problem>) -> Result<Loaded
 /// States whether workload controllers create the missing pods of workloads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum WorkloadControllers {
-    /// They do: the pods of the input are complete.
+    /// Controllers create them: the pods of the input are complete.
     Present,
-    /// They do not: the missing pods are added to the input.
+    /// No controller creates them: the missing pods are added to the input.
     Absent,
 }
 
