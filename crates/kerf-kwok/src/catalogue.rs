@@ -361,8 +361,8 @@ mod tests {
         assert_eq!(catalogue.types.len(), 144);
         let small = catalogue.types.find("c-1x-amd64-linux").unwrap();
         assert_eq!(small.offerings.len(), 8);
-        let dearest = small.offerings.iter().map(|o| o.price).max().unwrap();
-        assert_eq!(dearest, Price::from_nanos(27_147_484));
+        let highest_price = small.offerings.iter().map(|o| o.price).max().unwrap();
+        assert_eq!(highest_price, Price::from_nanos(27_147_484));
         assert_eq!(small.requirements.get(kwok::INSTANCE_FAMILY).unwrap().values(), ["c"]);
         assert_eq!(small.requirements.get(kwok::INSTANCE_SIZE).unwrap().values(), ["1"]);
     }

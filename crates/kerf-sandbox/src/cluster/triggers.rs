@@ -115,7 +115,7 @@ impl ControlPlane {
 
     pub(super) fn node_changed(&mut self, key: &ObjectKey, changed: &CacheChange<Node>) {
         if changed.both().any(|node| is_simulated(node)) {
-            self.queue.add(WorkItem::Machine(key.clone()));
+            self.queue.add(WorkItem::BootInstance(key.clone()));
         }
         self.queue.add(WorkItem::NodeHealth(key.clone()));
         if let Some(now) = &changed.now {
