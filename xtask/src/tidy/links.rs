@@ -71,8 +71,9 @@ fn resolve(from: &str, target: &str) -> Option<String> {
     Some(parts.join("/"))
 }
 
-/// Returns the links of a page outside of code blocks and code spans, with those that are defined on
-/// a line `[label]: target`. A link whose label is not defined has the label in brackets as target.
+/// Returns the links of a page outside of code blocks and code spans, with those that are defined
+/// on a line `[label]: target`. A link whose label is not defined has the label in brackets as
+/// target.
 fn links(page: &str) -> Vec<Link<'_>> {
     let mut links = Vec::new();
     let definitions: Vec<Link<'_>> = lines_of_prose(page).filter_map(|(line, text)| definition(line, text)).collect();
