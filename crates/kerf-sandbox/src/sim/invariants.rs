@@ -210,8 +210,9 @@ pub(super) fn liveness_violations(checker: &InvariantChecker, may_pend: usize) -
     let pending: Vec<String> = checker.pending_pods().map(|pod| pod.namespaced_name().to_string()).collect();
     if pending.len() > may_pend {
         let first: Vec<&str> = pending.iter().take(3).map(String::as_str).collect();
-        violations
-            .push(("every pod runs", format!("{} pending pods, for example {}", pending.len(), first.join(", "))));
+        let pods = if pending.len() == 1 { "pod" } else { "pods" };
+        let message = format!("{} pending {pods}, for example {}", pending.len(), first.join(", "));
+        violations.push(("every pod runs", message));
     }
     let has_claim = |provider_id: &str| checker.claims.values().any(|claim| claim.provider_id == provider_id);
     for (name, node) in checker.nodes.iter().filter(|(_, node)| node.provider_id.starts_with(PROVIDER_ID_SCHEME)) {
