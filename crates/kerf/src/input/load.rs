@@ -75,7 +75,7 @@ pub(crate) fn load_live(selectors: SelectorKinds, threads: NonZeroUsize) -> Resu
 
 /// Loads the cluster of a client; writes nothing to it.
 pub(crate) async fn load_with_client(client: kube::Client, selectors: SelectorKinds) -> Result<Loaded, CommandFailure> {
-    let sources = live::read_with_client(client, selectors).await?;
+    let sources = live::read_with_client(client, "the cluster", selectors).await?;
     let (loaded, problems) =
         load_sources(&sources, ValidationScope::SuspiciousOnly, NonZeroUsize::MIN, WorkloadControllers::Present);
     fail_on_problems(loaded, problems)
