@@ -39,9 +39,9 @@ test: ## run all checks of CI: format, lints, docs, all tests, also on a real co
 	@$(MAKE) --no-print-directory unit
 	@$(MAKE) --no-print-directory test-real
 
-# kube-apiserver, kube-scheduler, kube-controller-manager, etcd and KWOK are built once (about ten minutes on two cores, kept under .cache/) and
-# run on loopback. The test binaries are those of `make unit`; under cluster.sh they use the real control plane. There are two clusters, because
-# the first has other variants of the CRDs than the second. Later runs take five to seven minutes, mostly waiting.
+# kube-apiserver, kube-scheduler, kube-controller-manager, etcd and KWOK are built once (about ten minutes on two cores, kept under
+# .cache/) and run on loopback. The test binaries are those of `make unit`; under cluster.sh they use the real control plane. There are
+# two clusters, because the first has other variants of the CRDs than the second. Later runs take five to seven minutes, mostly waiting.
 test-real: ## run the scenarios and the sandbox comparison on a real control plane (installs Go)
 	@hack/controlplane/build.sh >/dev/null
 	$(CARGO) test --quiet --test it --no-run
@@ -65,7 +65,8 @@ latency: ## measure how fast kerf controller creates NodeClaims for 1,000 and 10
 	$(CARGO) build --release --quiet --package kerf
 	$${CARGO_TARGET_DIR:-target}/release/kerf sandbox --no-controller --instant -- hack/latency.py $${CARGO_TARGET_DIR:-target}/release/kerf
 
-# Each world (a generated cluster) takes one or two seconds. It runs on a real control plane and on the sandbox; both must bind the planned pods.
+# Each world (a generated cluster) takes one or two seconds. It runs on a real control plane and on the sandbox; both must bind the
+# planned pods.
 referee-real: WORLDS = 500
 referee-real: ## check that kube-scheduler binds the pods of WORLDS (500) random plans (needs Go)
 	$(CARGO) build --quiet --package kerf --package kerf-referee --bin kerf --example world

@@ -129,7 +129,7 @@ def grow(api, claim, node, number):
         api("POST", "/api/v1/namespaces/default/pods", pod(f"pod-{number % 100}-{number}-{index}", name))
 
 
-def furnish(api, kerf, node_class, pool):
+def install(api, kerf, node_class, pool):
     """Creates the objects that Kerf needs on an empty cluster."""
     definitions = subprocess.run([kerf, "crds", "--provider", "kwok"], capture_output=True, text=True, check=True).stdout
     subprocess.run(["kubectl", "apply", "--server-side", "-f", "-"], input=definitions, text=True, check=True, stdout=subprocess.DEVNULL)
@@ -139,9 +139,14 @@ def furnish(api, kerf, node_class, pool):
 
 
 def main():
+    if "--help" in sys.argv or "-h" in sys.argv:
+        print(__doc__)
+        return
+    if len(sys.argv) < 2:
+        sys.exit(__doc__)
     kerf, wanted, seconds = sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 5000, int(sys.argv[3]) if len(sys.argv) > 3 else 120
     api = Api()
-    furnish(api, kerf, CLASS, POOL)
+    install(api, kerf, CLASS, POOL)
     claim, node = original(api, kerf)
     begun = time.monotonic()
     with concurrent.futures.ThreadPoolExecutor(4) as workers:

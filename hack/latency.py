@@ -11,7 +11,7 @@ include the batching of pods (one second without a new pod, ten seconds at most)
 """
 import concurrent.futures, copy, json, signal, sys, time
 
-from idle import CLAIMS, CLASS, POOL, Api, Controller, furnish
+from idle import CLAIMS, CLASS, POOL, Api, Controller, install
 
 PODS = "/api/v1/namespaces/default/pods"
 SIZES = [("250m", "512Mi"), ("900m", "3100Mi"), ("1500m", "2Gi"), ("3500m", "28Gi")]
@@ -61,11 +61,16 @@ def measure(api, kerf, pods):
 
 
 def main():
+    if "--help" in sys.argv or "-h" in sys.argv:
+        print(__doc__)
+        return
+    if len(sys.argv) < 2:
+        sys.exit(__doc__)
     kerf, sizes = sys.argv[1], [int(size) for size in sys.argv[2:]] or [1000, 10_000]
     api = Api()
     pool = copy.deepcopy(POOL)
     pool["spec"]["template"]["spec"]["requirements"] = [{"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"]}]
-    furnish(api, kerf, {**CLASS, "spec": {"nodeRegistrationDelay": "10m"}}, pool)
+    install(api, kerf, {**CLASS, "spec": {"nodeRegistrationDelay": "10m"}}, pool)
     for pods in sizes:
         measure(api, kerf, pods)
 

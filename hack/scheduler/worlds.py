@@ -14,7 +14,7 @@ Every world is used without the objects that need controllers that do not run he
 import http.client, json, os, re, signal, ssl, subprocess, sys, tempfile, time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-import ask
+import record
 
 AT = "2026-03-04T12:00:00Z"
 OVERHEAD = {"cpu": "100m", "memory": "10Mi"}
@@ -329,10 +329,15 @@ def settle(api, keys, limit):
 
 
 def main():
+    if "--help" in sys.argv or "-h" in sys.argv:
+        print(__doc__)
+        return
+    if len(sys.argv) < 5:
+        sys.exit(__doc__)
     arguments = sys.argv[1:]
     option = lambda name: arguments[arguments.index(name) + 1] if name in arguments else None
     first, count, kerf, writer = int(arguments[0]), int(arguments[1]), arguments[2], arguments[3]
-    plane = ask.ControlPlane(option("--controlplane")) if option("--controlplane") else None
+    plane = record.ControlPlane(option("--controlplane")) if option("--controlplane") else None
     out = open(option("-o"), "w") if option("-o") else None
     tally = dict(worlds=0, planned=0, bound=0, as_planned=0, unplanned=0, unplanned_bound=0)
     failures = []

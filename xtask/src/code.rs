@@ -32,10 +32,14 @@ pub(crate) enum CommentKind {
     Plain,
 }
 
-/// Returns the line comments of the source, in order. Block comments are not used in this
-/// repository.
+/// Returns the line comments of the source, in order. Tidy rejects block comments.
 pub(crate) fn comments(source: &str) -> Vec<Comment<'_>> {
     Lexer::of(source).comments
+}
+
+/// Returns the lines on which block comments begin, counted from 1.
+pub(crate) fn block_comment_lines(source: &str) -> Vec<usize> {
+    Lexer::of(source).block_comment_lines
 }
 
 /// A string literal.
@@ -86,13 +90,21 @@ struct Lexer<'s> {
     line: usize,
     out: String,
     comments: Vec<Comment<'s>>,
+    block_comment_lines: Vec<usize>,
     strings: Vec<Range<usize>>,
 }
 
 impl<'s> Lexer<'s> {
     fn of(source: &'s str) -> Self {
         let out = String::with_capacity(source.len());
-        let mut lexer = Self { rest: source, line: 1, out, comments: Vec::new(), strings: Vec::new() };
+        let mut lexer = Self {
+            rest: source,
+            line: 1,
+            out,
+            comments: Vec::new(),
+            block_comment_lines: Vec::new(),
+            strings: Vec::new(),
+        };
         lexer.run();
         lexer
     }
@@ -105,6 +117,7 @@ impl<'s> Lexer<'s> {
                 self.comments.push(comment(&self.rest[..length], self.line));
                 self.blank(length);
             } else if self.rest.starts_with("/*") {
+                self.block_comment_lines.push(self.line);
                 self.blank(block_comment(self.rest));
             } else if let Some(length) = raw_string(self.rest).filter(|_| !word_before) {
                 self.string(length);
@@ -154,6 +167,52 @@ pub(crate) fn is_word(c: char) -> bool {
 /// Returns the identifiers and keywords of a text, in order.
 pub(crate) fn words(text: &str) -> impl Iterator<Item = &str> {
     text.split(|c: char| !is_word(c)).filter(|word| !word.is_empty())
+}
+
+/// Splits `NodeClaim`, `node_claim` and `NODE_CLAIM` into `node` and `claim`.
+pub(crate) fn name_parts(name: &str) -> Vec<String> {
+    let mut parts = vec![String::new()];
+    let mut after_lower = false;
+    for c in name.chars() {
+        if c == '_' || (c.is_uppercase() && after_lower) {
+            parts.push(String::new());
+        }
+        after_lower = c.is_lowercase();
+        if c != '_' {
+            parts.last_mut().expect("there is always a last part").extend(c.to_lowercase());
+        }
+    }
+    parts
+}
+
+/// An attribute of an item, such as `#[cfg(test)]`.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Attribute {
+    /// Line on which it begins, counted from 1.
+    pub(crate) line: usize,
+    /// Text between the brackets without whitespace, such as `cfg(test)`.
+    pub(crate) text: String,
+}
+
+/// Returns the attributes of the code. Takes code without comments and literals.
+pub(crate) fn attributes(code: &str) -> Vec<Attribute> {
+    let mut attributes = Vec::new();
+    for (at, _) in code.match_indices('#') {
+        let rest = &code[at + 1..];
+        let Some(body) = rest.strip_prefix('!').unwrap_or(rest).trim_start().strip_prefix('[') else { continue };
+        let mut depth = 1_usize;
+        let end = body.find(|c| {
+            match c {
+                '[' => depth += 1,
+                ']' => depth -= 1,
+                _ => {}
+            }
+            depth == 0
+        });
+        let text = body[..end.unwrap_or(body.len())].split_whitespace().collect();
+        attributes.push(Attribute { line: code[..at].matches('\n').count() + 1, text });
+    }
+    attributes
 }
 
 /// Returns the length of the block comment at the start; block comments nest.
@@ -298,6 +357,20 @@ mod tests {
             (7, CommentKind::Plain, "rule"),
         ];
         assert_eq!(comments, expected);
+    }
+
+    #[test]
+    fn block_comments_have_their_line() {
+        let source = "/** a */ fn b() {} // /* no\n\"/* no */\" r#\"/* no\"#\n\n/* one\ntwo */ c /*! three */\n";
+        assert_eq!(block_comment_lines(source), [1, 4, 5]);
+    }
+
+    #[test]
+    fn attributes_have_their_line_and_no_whitespace() {
+        let code = "#![deny(missing)]\nfn a() {}\n\n#[cfg_attr(\n    all(), allow([b])\n)] #[test]\nlet c = #d;\n#[e";
+        let attributes: Vec<_> = attributes(code).into_iter().map(|found| (found.line, found.text)).collect();
+        let expected = [(1, "deny(missing)"), (4, "cfg_attr(all(),allow([b]))"), (6, "test"), (8, "e")];
+        assert_eq!(attributes, expected.map(|(line, text)| (line, text.to_owned())));
     }
 
     #[test]

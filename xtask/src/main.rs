@@ -32,10 +32,10 @@ fn main() -> ExitCode {
     let outcome = match arguments.as_slice() {
         ["tidy"] => Repository::read().map(|repository| tidy_report(&repository)),
         ["style"] => Repository::read().map(|repository| style_counts(&repository)),
-        ["style", name] => Repository::read().map(|repository| style_places(&repository, name)),
-        ["spec-coverage"] => Repository::read().map(|repository| coverage_report(&repository, None)),
+        ["style", name] => Repository::read().and_then(|repository| style_places(&repository, name)),
+        ["spec-coverage"] => Repository::read().and_then(|repository| coverage_report(&repository, None)),
         ["spec-coverage", "--spec", spec] => {
-            Repository::read().map(|repository| coverage_report(&repository, Some(spec)))
+            Repository::read().and_then(|repository| coverage_report(&repository, Some(spec)))
         }
         ["frozen-strings"] => Repository::read().map(|repository| frozen_strings_report(&repository)),
         ["frozen-strings", "--write"] => Repository::read().and_then(|repository| write_frozen_strings(&repository)),
@@ -63,8 +63,12 @@ fn tidy_report(repository: &Repository) -> (String, ExitCode) {
     }
     match problems.len() {
         0 => ("tidy: no problems\n".to_owned(), ExitCode::SUCCESS),
-        count => (format!("{text}tidy: {count} problems\n"), ExitCode::FAILURE),
+        count => (format!("{text}tidy: {}\n", count_of_problems(count)), ExitCode::FAILURE),
     }
+}
+
+fn count_of_problems(count: usize) -> String {
+    format!("{count} {}", if count == 1 { "problem" } else { "problems" })
 }
 
 fn style_counts(repository: &Repository) -> (String, ExitCode) {
@@ -75,24 +79,27 @@ fn style_counts(repository: &Repository) -> (String, ExitCode) {
     (text, ExitCode::SUCCESS)
 }
 
-fn style_places(repository: &Repository, name: &str) -> (String, ExitCode) {
+fn style_places(repository: &Repository, name: &str) -> Result<(String, ExitCode), String> {
     let counts = tidy::style::counts(repository);
     let Some(count) = counts.iter().find(|count| count.name == name) else {
         let names: Vec<&str> = counts.iter().map(|count| count.name).collect();
-        return (format!("unknown count `{name}`; use one of: {}\n", names.join(", ")), ExitCode::from(2));
+        return Err(format!("unknown count `{name}`; use one of: {}", names.join(", ")));
     };
     let mut text = String::new();
     for at in &count.places {
         let _ = writeln!(text, "{}:{}: {}", at.path, at.line, at.text);
     }
-    (text, ExitCode::SUCCESS)
+    Ok((text, ExitCode::SUCCESS))
 }
 
 fn frozen_strings_report(repository: &Repository) -> (String, ExitCode) {
     let problems = frozen_strings::problems(repository);
     match problems.len() {
         0 => ("frozen-strings: the list and the tree agree\n".to_owned(), ExitCode::SUCCESS),
-        count => (format!("{}\nfrozen-strings: {count} problems\n", problems.join("\n")), ExitCode::FAILURE),
+        count => {
+            let text = format!("{}\nfrozen-strings: {}\n", problems.join("\n"), count_of_problems(count));
+            (text, ExitCode::FAILURE)
+        }
     }
 }
 
@@ -108,13 +115,32 @@ fn write_frozen_strings(repository: &Repository) -> Result<(String, ExitCode), S
     Ok((text, ExitCode::SUCCESS))
 }
 
-fn coverage_report(repository: &Repository, only: Option<&str>) -> (String, ExitCode) {
+fn coverage_report(repository: &Repository, only: Option<&str>) -> Result<(String, ExitCode), String> {
     let coverage = spec_coverage::coverage(repository);
     if let Some(spec) = only
         && !coverage.specs.iter().any(|covered| covered.number == spec)
     {
-        return (format!("docs/spec/{spec}-*.md does not exist\n"), ExitCode::from(2));
+        return Err(format!("--spec {spec}: docs/spec/{spec}-*.md does not exist"));
     }
     let code = if coverage.problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
-    (spec_coverage::render(&coverage, only), code)
+    Ok((spec_coverage::render(&coverage, only), code))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_problem_is_singular() {
+        assert_eq!([1, 2].map(count_of_problems), ["1 problem", "2 problems"]);
+    }
+
+    #[test]
+    fn unknown_names_are_errors() {
+        let repository = Repository::of(&[]);
+        let error = style_places(&repository, "foo").map(|(text, _)| text).unwrap_err();
+        assert!(error.starts_with("unknown count `foo`; use one of: retired-words, "), "{error}");
+        let error = coverage_report(&repository, Some("99")).map(|(text, _)| text).unwrap_err();
+        assert_eq!(error, "--spec 99: docs/spec/99-*.md does not exist");
+    }
 }

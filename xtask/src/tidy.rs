@@ -2,6 +2,7 @@
 //! function from the repository to its problems. All rules run every time, also as a test. A
 //! problem names the file, the line and what to do.
 
+mod contributing;
 mod dead_files;
 mod edges;
 mod links;
@@ -10,6 +11,7 @@ pub(crate) mod style;
 
 use std::fmt;
 
+use crate::frozen_strings;
 use crate::repository::Repository;
 
 /// A violation of a rule.
@@ -45,6 +47,8 @@ impl fmt::Display for TidyProblem {
 /// Returns all problems of the repository, sorted by file and line.
 pub(crate) fn problems(repository: &Repository) -> Vec<TidyProblem> {
     let rules = [
+        check_frozen_strings,
+        contributing::check,
         dead_files::check,
         edges::check_crates,
         edges::check_dependency_table,
@@ -53,6 +57,8 @@ pub(crate) fn problems(repository: &Repository) -> Vec<TidyProblem> {
         sources::check_names,
         sources::check_lengths,
         sources::check_left_overs,
+        sources::check_disabled_code,
+        sources::check_comment_syntax,
         sources::check_local_paths,
         sources::check_module_layout,
         style::check,
@@ -62,9 +68,25 @@ pub(crate) fn problems(repository: &Repository) -> Vec<TidyProblem> {
     problems
 }
 
+fn check_frozen_strings(repository: &Repository) -> Vec<TidyProblem> {
+    let problems = frozen_strings::problems(repository).into_iter();
+    problems.map(|message| TidyProblem::in_file(frozen_strings::LIST, message)).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn frozen_strings_are_a_rule() {
+        let list = "annotation kerf.sh/lost\n";
+        let problems = problems(&Repository::of(&[(frozen_strings::LIST, list)]));
+        let problems: Vec<String> = problems.iter().map(TidyProblem::to_string).collect();
+        assert!(
+            problems.iter().any(|problem| problem.contains("annotation `kerf.sh/lost` is no longer in the tree")),
+            "{problems:?}"
+        );
+    }
 
     #[test]
     fn this_repository_is_tidy() {

@@ -98,7 +98,7 @@ async fn check_instance_lifecycle(provider: &dyn CloudProvider, claim: &NodeClai
     assert_eq!(read_back.provider_id, instance.provider_id, "the provider returns the requested instance");
     let listed = expect_ok(provider.list().await, "instances can be listed");
     assert!(
-        listed.iter().any(|m| m.provider_id == instance.provider_id && !m.is_terminating),
+        listed.iter().any(|other| other.provider_id == instance.provider_id && !other.is_terminating),
         "a launched instance is listed: {} is not in {listed:?}",
         instance.provider_id
     );
@@ -120,7 +120,7 @@ async fn check_instance_lifecycle(provider: &dyn CloudProvider, claim: &NodeClai
     );
     let listed = expect_ok(provider.list().await, "instances can be listed");
     assert!(
-        !listed.iter().any(|m| m.provider_id == instance.provider_id && !m.is_terminating),
+        !listed.iter().any(|other| other.provider_id == instance.provider_id && !other.is_terminating),
         "a terminated instance is not listed: {} is in {listed:?}",
         instance.provider_id
     );

@@ -27,9 +27,9 @@ pub struct Catalogue {
 
 /// One problem in an instance type file.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{path}: {message}")]
+#[error("{path}{}{message}", if .path.is_empty() { "" } else { ": " })]
 pub struct CatalogueProblem {
-    /// JSON path of the problem, for example `[3].offerings[0].Price`.
+    /// JSON path of the problem, for example `[3].offerings[0].Price`; empty for the whole file.
     pub path: String,
     /// Description of the problem and of the expected value.
     pub message: String,
@@ -38,9 +38,9 @@ pub struct CatalogueProblem {
 /// Parses an instance type file. On failure returns every problem of the file.
 pub fn parse_catalogue(text: &str) -> Result<Catalogue, Vec<CatalogueProblem>> {
     let problem = |path: &str, message: String| vec![CatalogueProblem { path: path.into(), message }];
-    let value: Value = serde_json::from_str(text).map_err(|e| problem("file", format!("is not JSON: {e}")))?;
+    let value: Value = serde_json::from_str(text).map_err(|e| problem("", format!("is not JSON: {e}")))?;
     let Value::Array(entries) = value else {
-        return Err(problem("file", "expected a JSON list of instance types".into()));
+        return Err(problem("", "expected a JSON list of instance types".into()));
     };
     let mut reader = CatalogueReader { problems: Vec::new(), names: BTreeSet::new(), label_rules: LabelRules::kwok() };
     let parsed = entries.iter().enumerate().filter_map(|(i, entry)| reader.instance_type(&format!("[{i}]"), entry));
@@ -363,8 +363,8 @@ mod tests {
         assert_eq!(catalogue.types.len(), 144);
         let small = catalogue.types.find("c-1x-amd64-linux").unwrap();
         assert_eq!(small.offerings.len(), 8);
-        let dearest = small.offerings.iter().map(|o| o.price).max().unwrap();
-        assert_eq!(dearest, Price::from_nanos(27_147_484));
+        let highest_price = small.offerings.iter().map(|o| o.price).max().unwrap();
+        assert_eq!(highest_price, Price::from_nanos(27_147_484));
         assert_eq!(small.requirements.get(kwok::INSTANCE_FAMILY).unwrap().values(), ["c"]);
         assert_eq!(small.requirements.get(kwok::INSTANCE_SIZE).unwrap().values(), ["1"]);
     }

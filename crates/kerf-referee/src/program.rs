@@ -38,7 +38,7 @@ pub enum KerfError {
     NotRun(#[from] std::io::Error),
     /// The program ended with an exit code other than 0.
     #[error("kerf exits with code {code}: {message}")]
-    Refused {
+    Failed {
         /// Exit status, or the signal that ended the program.
         code: String,
         /// Standard error of the program.
@@ -59,7 +59,7 @@ impl KerfProgram {
             let output = Command::new(&program).args::<Vec<OsString>, _>(arguments).output()?;
             if !output.status.success() {
                 let message = String::from_utf8_lossy(&output.stderr).into_owned();
-                return Err(KerfError::Refused { code: output.status.to_string(), message });
+                return Err(KerfError::Failed { code: output.status.to_string(), message });
             }
             Ok(output.stdout)
         };

@@ -61,8 +61,8 @@ mod tests {
 
     #[test]
     fn causes_are_joined_and_no_text_is_repeated() {
-        let refused = io::Error::new(io::ErrorKind::ConnectionRefused, "no process listens on 127.0.0.1:6443");
-        let error = Layer::Client(Box::new(Layer::Connector(refused)));
+        let io_error = io::Error::new(io::ErrorKind::ConnectionRefused, "no process listens on 127.0.0.1:6443");
+        let error = Layer::Client(Box::new(Layer::Connector(io_error)));
         let expected = "client error (Connect): tcp connect error: no process listens on 127.0.0.1:6443";
         assert_eq!(Causes(&error).to_string(), expected);
     }

@@ -129,6 +129,9 @@ pub struct WatchSettings {
     pub lifetime: Duration,
     /// Seed of the random jitter.
     pub seed: u64,
+    /// Command that installs the kind, for the log line about a kind that is not installed; `None`
+    /// if there is none.
+    pub install_command: Option<&'static str>,
 }
 
 impl WatchSettings {
@@ -136,7 +139,7 @@ impl WatchSettings {
     /// from 0.8 to 30 seconds.
     pub const fn new(kind: WatchedKind, seed: u64) -> Self {
         let backoff = Backoff { base: Duration::from_millis(800), max: Duration::from_secs(30) };
-        Self { kind, page_size: 500, backoff, lifetime: Duration::from_mins(5), seed }
+        Self { kind, page_size: 500, backoff, lifetime: Duration::from_mins(5), seed, install_command: None }
     }
 }
 
@@ -265,6 +268,7 @@ impl<T: DeserializeOwned + Send, F: FnMut(WatchUpdate<T>)> Watcher<T, F> {
                         kind = kind.name,
                         group = kind.group,
                         version = kind.version,
+                        hint = self.settings.install_command,
                         "kind is not installed, waiting until it is"
                     );
                     // If the kind was installed before, its objects were deleted with it.

@@ -103,7 +103,7 @@ pub(crate) enum WorkItem {
     /// Marks one VolumeAttachment as attached, as a CSI driver does.
     Attach(ObjectKey),
     /// Boots the simulated instance of a node.
-    Machine(ObjectKey),
+    BootInstance(ObjectKey),
     Heartbeat(ObjectKey),
     /// Terminates a simulated instance, as a cloud does with spot capacity.
     Interruption(ObjectKey),

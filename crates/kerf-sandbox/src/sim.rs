@@ -28,7 +28,7 @@ mod steady;
 pub use faults::NamedFault;
 pub use invariant_watcher::InvariantWatcher;
 pub use report::{
-    Appraisal, CostReport, NodeReport, PodReport, Sample, SimulationReport, SteadyReport, TimesToRun, Violation,
+    CostComparison, CostReport, NodeReport, PodReport, Sample, SimulationReport, SteadyReport, TimesToRun, Violation,
 };
 pub use run::{ProgressLine, Simulation};
 pub use scenario::{

@@ -96,7 +96,8 @@ Examples:
   kerf plan                            show what Kerf would do now, and the cost
   kerf plan -f cluster.yaml            plan for the cluster that manifests describe
   kerf validate -f manifests/          check whether an API server would accept the manifests
-  kerf crds | kubectl apply -f -       install the CRDs
+  kerf crds | kubectl apply --server-side -f -
+                                       install the CRDs
   kerf sandbox                         start a simulated cluster, with Kerf on it
   kerf controller                      run Kerf on a cluster"
 )]

@@ -20,8 +20,14 @@ pub(crate) fn run(command: Command, messages: &mut Messages<'_>) -> Result<Exit,
         Command::Controller(options) => controller::run(&options),
         Command::Plan(options) => plan::run(&options, messages),
         Command::Crds(options) => crds::run(&options),
-        Command::Sandbox(options) => sandbox::run(options),
-        Command::SandboxRun(options) => sandbox::simulate(&options),
+        Command::Sandbox(options) => {
+            options.settings.warnings.iter().for_each(|warning| messages.print_warning(warning));
+            sandbox::run(options)
+        }
+        Command::SandboxRun(options) => {
+            options.settings.warnings.iter().for_each(|warning| messages.print_warning(warning));
+            sandbox::simulate(&options)
+        }
         Command::Validate(options) => validate::run(&options, messages),
     }
 }

@@ -63,7 +63,7 @@ impl CommandFailure {
     }
 }
 
-/// A problem of the arguments or the input, with an optional hint.
+/// A problem with an optional hint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Problem {
     severity: Severity,
@@ -108,6 +108,9 @@ impl Problem {
         self.hint.as_deref()
     }
 }
+
+/// A problem can also be the cause of [`CommandFailure::ExecutionFailed`]; its hint is printed too.
+impl std::error::Error for Problem {}
 
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

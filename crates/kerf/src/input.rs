@@ -21,7 +21,7 @@ mod source;
 mod validation;
 mod workloads;
 
-pub(crate) use live::SelectorKinds;
+pub(crate) use live::{SelectorKinds, missing_cluster_problem};
 #[cfg(test)]
 pub(crate) use load::load_text;
 pub(crate) use load::{load, load_live, load_with_client};

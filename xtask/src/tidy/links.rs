@@ -35,6 +35,9 @@ fn problem(repository: &Repository, from: &TextFile, link: &Link) -> Option<Stri
     if link.target.contains("://") || link.target.starts_with("mailto:") {
         return None;
     }
+    if link.target.starts_with('[') {
+        return Some("the page does not define this label".to_owned());
+    }
     let (path, anchor) = link.target.split_once('#').map_or((link.target, None), |(path, anchor)| (path, Some(anchor)));
     let path = if path.is_empty() { Some(from.path.clone()) } else { resolve(&from.path, path) };
     let Some(path) = path else { return Some("points outside the repository".to_owned()) };
@@ -68,29 +71,57 @@ fn resolve(from: &str, target: &str) -> Option<String> {
     Some(parts.join("/"))
 }
 
-/// Returns the links of a page outside of code blocks and code spans.
+/// Returns the links of a page outside of code blocks and code spans, with those that are defined
+/// on a line `[label]: target`. A link whose label is not defined has the label in brackets as
+/// target.
 fn links(page: &str) -> Vec<Link<'_>> {
     let mut links = Vec::new();
-    let mut in_block = false;
-    for (index, line) in page.lines().enumerate() {
-        if line.trim_start().starts_with("```") {
-            in_block = !in_block;
-        }
-        if in_block {
-            continue;
-        }
+    let definitions: Vec<Link<'_>> = lines_of_prose(page).filter_map(|(line, text)| definition(line, text)).collect();
+    for (number, line) in lines_of_prose(page) {
         let mut at = 0;
-        while let Some(middle) = line[at..].find("](").map(|offset| at + offset) {
+        while let Some((middle, close)) = link_middle(line, at) {
             at = middle + 2;
-            let Some(end) = line[at..].find(')').map(|offset| at + offset) else { break };
+            let Some(end) = line[at..].find(close).map(|offset| at + offset) else { break };
             let Some(start) = opening_bracket(&line[..middle]) else { continue };
             // A link inside a code span is only an example.
-            if line[..start].matches('`').count() % 2 == 0 {
-                links.push(Link { line: index + 1, text: &line[start + 1..middle], target: &line[at..end] });
+            if line[..start].matches('`').count() % 2 != 0 {
+                continue;
             }
+            let (text, mut target) = (&line[start + 1..middle], &line[at..end]);
+            if close == ']' {
+                let label = if target.is_empty() { text } else { target };
+                let defined = definitions.iter().find(|definition| definition.text.eq_ignore_ascii_case(label));
+                target = defined.map_or(&line[middle + 1..=end], |definition| definition.target);
+            }
+            links.push(Link { line: number, text, target });
         }
     }
+    links.extend(definitions.into_iter().map(|definition| Link { text: "", ..definition }));
+    links.sort_by_key(|link| link.line);
     links
+}
+
+/// Returns the lines of a page outside of code blocks, with their numbers, counted from 1.
+fn lines_of_prose(page: &str) -> impl Iterator<Item = (usize, &str)> {
+    let mut in_block = false;
+    page.lines().enumerate().filter_map(move |(index, line)| {
+        let is_fence = line.trim_start().starts_with("```");
+        in_block ^= is_fence;
+        (!in_block && !is_fence).then_some((index + 1, line))
+    })
+}
+
+/// Returns the label and the target of a line `[label]: target`. Footnotes have other text there.
+fn definition(line: usize, text: &str) -> Option<Link<'_>> {
+    let (label, target) = text.trim_start().strip_prefix('[')?.split_once("]:")?;
+    let is_label = !label.starts_with('^') && !label.contains(']');
+    Some(Link { line, text: label, target: target.split_whitespace().next()? }).filter(|_| is_label)
+}
+
+/// Returns the position of the next `](` or `][` from `at` on, and the bracket that ends the link.
+fn link_middle(line: &str, at: usize) -> Option<(usize, char)> {
+    let find = |middle: &str, close| line[at..].find(middle).map(|offset| (at + offset, close));
+    [find("](", ')'), find("][", ']')].into_iter().flatten().min()
 }
 
 /// Returns the position of the bracket that the end of `text` closes.
@@ -125,6 +156,24 @@ mod tests {
         let page = "See [`a`](b.rs) and `[c](d)`.\n```\n[e](f)\n```\n[g [h]](i#j)\n";
         let links: Vec<_> = links(page).iter().map(|link| (link.line, link.text, link.target)).collect();
         assert_eq!(links, [(1, "`a`", "b.rs"), (5, "g [h]", "i#j")]);
+    }
+
+    #[test]
+    fn reference_links_have_the_target_of_their_definition() {
+        let page = "[a][x], [Y][] and `[b][c]`\n\n[x]: one.md\n [y]: two.md \"title\"\n[^1]: note\n[d][z]\n```\n[e]: f.md\n```\n";
+        let links: Vec<_> = links(page).iter().map(|link| (link.line, link.text, link.target)).collect();
+        let expected = [(1, "a", "one.md"), (1, "Y", "two.md"), (3, "", "one.md"), (4, "", "two.md"), (6, "d", "[z]")];
+        assert_eq!(links, expected);
+        let repository = Repository::of(&[("a.md", "[x][y] [x][z]\n[y]: nothing.md\n")]);
+        let messages: Vec<String> = check(&repository).iter().map(TidyProblem::to_string).collect();
+        assert_eq!(
+            messages,
+            [
+                "a.md:1: link `nothing.md`: the file `nothing.md` does not exist",
+                "a.md:1: link `[z]`: the page does not define this label",
+                "a.md:2: link `nothing.md`: the file `nothing.md` does not exist",
+            ]
+        );
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! Rules on the text of files: module docs, meaningful names, limited length, no unfinished code,
-//! and no paths of a single machine.
+//! Rules on the text of files: module docs, meaningful names, limited length, no unfinished or
+//! disabled code, no comments that the style counts cannot read, and no paths of a single machine.
 
 use super::TidyProblem;
 use crate::code;
@@ -104,6 +104,52 @@ pub(super) fn check_left_overs(repository: &Repository) -> Vec<TidyProblem> {
     problems
 }
 
+/// Rejects attributes that disable a test or another item.
+pub(super) fn check_disabled_code(repository: &Repository) -> Vec<TidyProblem> {
+    let is_constant =
+        |text: &str| ["any()", "all()", "(true", "(false", ",true", ",false"].iter().any(|c| text.contains(c));
+    let mut problems = Vec::new();
+    for file in repository.rust() {
+        for attribute in code::attributes(file.code()) {
+            let text = attribute.text.as_str();
+            let is_conditional = text.starts_with("cfg_attr(");
+            let message = if is_conditional && code::words(text).any(|word| word == concat!("ig", "nore")) {
+                "a test that does not run proves nothing: enable it or delete it"
+            } else if (is_conditional || text.starts_with("cfg(")) && is_constant(text) {
+                "the condition is constant: delete the attribute, or the item"
+            } else {
+                continue;
+            };
+            problems.push(TidyProblem::on_line(&file.path, attribute.line, format!("`#[{text}]`: {message}")));
+        }
+    }
+    problems
+}
+
+/// Rejects block comments and `#[doc = "…"]`, which the style counts do not read.
+pub(super) fn check_comment_syntax(repository: &Repository) -> Vec<TidyProblem> {
+    let mut problems = Vec::new();
+    for file in repository.rust() {
+        for line in code::block_comment_lines(&file.text) {
+            problems.push(TidyProblem::on_line(
+                &file.path,
+                line,
+                "block comment: begin each line with `//`, `///` or `//!`",
+            ));
+        }
+        // The code has no literals: only the end of the attribute or of an argument follows.
+        let has_literal_doc = |text: &str| {
+            let ends = ["doc=", "doc=,", "doc=)"];
+            text == ends[0]
+                || (text.starts_with("cfg_attr(") && ends[1..].iter().any(|end| text.contains(&format!(",{end}"))))
+        };
+        for attribute in code::attributes(file.code()).iter().filter(|attribute| has_literal_doc(&attribute.text)) {
+            problems.push(TidyProblem::on_line(&file.path, attribute.line, "`#[doc = \"…\"]`: write `///` or `//!`"));
+        }
+    }
+    problems
+}
+
 pub(super) fn check_local_paths(repository: &Repository) -> Vec<TidyProblem> {
     let mut problems = Vec::new();
     for file in &repository.files {
@@ -181,6 +227,28 @@ mod tests {
         let source = format!("//! {sleep}\nlet text = \"{sleep}\";\n{sleep}(a);\n");
         let messages = messages(check_left_overs(&Repository::of(&[("a.rs", &source)])));
         assert!(messages.len() == 1 && messages[0].starts_with("a.rs:3: "), "{messages:?}");
+    }
+
+    #[test]
+    fn disabled_code_is_reported() {
+        let skip = concat!("ig", "nore");
+        let source = format!(
+            "#[cfg_attr(all(), {skip})]\n#[cfg_attr(miri, {skip} = \"slow\")]\n#[cfg(any())]\n#[cfg(not(all()))]\n\
+             #[cfg(false)]\n#[cfg(any(unix, test))]\n#[cfg(test)]\n#[allow({skip})]\n"
+        );
+        let lines: Vec<_> =
+            check_disabled_code(&Repository::of(&[("a.rs", &source)])).iter().map(|problem| problem.line).collect();
+        assert_eq!(lines, [Some(1), Some(2), Some(3), Some(4), Some(5)]);
+    }
+
+    #[test]
+    fn comments_that_are_not_line_comments_are_reported() {
+        let source = "//! a\n/** b */\nfn c() {}\n#[doc = \"d\"]\n#[cfg_attr(test, doc = \"e\")]\n#[doc = include_str!(\"f\")]\n\
+                      #[doc(hidden)]\nlet g = \"/* h */\"; /* i */\n";
+        let mut problems = check_comment_syntax(&Repository::of(&[("a.rs", source)]));
+        problems.sort();
+        let lines: Vec<_> = problems.iter().map(|problem| problem.line).collect();
+        assert_eq!(lines, [Some(2), Some(4), Some(5), Some(8)]);
     }
 
     #[test]

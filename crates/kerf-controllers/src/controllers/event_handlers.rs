@@ -301,6 +301,9 @@ impl Controllers {
     }
 }
 
+/// Command that installs Kerf's CRDs, for the log.
+const INSTALL_CRDS_COMMAND: &str = "kerf crds | kubectl apply --server-side -f -";
+
 /// Watches under construction.
 struct WatchBuilder {
     controllers: Arc<Controllers>,
@@ -326,7 +329,10 @@ impl WatchBuilder {
             }),
             None => handler(&controllers, update),
         };
-        let (handle, task) = watch(client, WatchSettings::new(kind, self.seed), on_update);
+        // The CRDs of Kerf install these groups; all others belong to Kubernetes.
+        let install_command = kind.group.starts_with("karpenter.").then_some(INSTALL_CRDS_COMMAND);
+        let settings = WatchSettings { install_command, ..WatchSettings::new(kind, self.seed) };
+        let (handle, task) = watch(client, settings, on_update);
         self.handles.push(handle);
         self.tasks.push(task.boxed());
     }

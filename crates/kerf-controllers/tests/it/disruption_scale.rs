@@ -8,7 +8,7 @@ use crate::test_cluster::{TestCluster, consolidating_pool};
 #[tokio::test(start_paused = true)]
 async fn a_type_without_capacity_is_not_retried_constantly() {
     let cluster = TestCluster::start(consolidating_pool(json!({}))).await;
-    cluster.sold_out.types.lock().unwrap().push("s");
+    cluster.unavailable_types.types.lock().unwrap().push("s");
     cluster.deploy_oversized().await;
     cluster.wait_until("the next best type is used", 120, async |cluster| cluster.is_settled(1, &["m"]).await).await;
     for _ in 0..6 * 60 {

@@ -93,10 +93,11 @@ async fn a_claim_that_can_never_be_launched_is_deleted() {
 
 // spec 04 #42, spec 01 #68
 #[tokio::test(start_paused = true)]
-async fn a_refusal_with_reason_and_message_sets_the_condition_and_is_retried() {
+async fn a_rejected_launch_with_reason_and_message_sets_the_condition_and_is_retried() {
     let (env, cloud) = env_with_scripted_cloud().await;
-    let refusal = || CreateError::Rejected { reason: "Fraud".into(), message: "call us".into(), cause: "403".into() };
-    *cloud.always_fails.lock().unwrap() = Some(refusal);
+    let rejected_launch =
+        || CreateError::Rejected { reason: "Fraud".into(), message: "call us".into(), cause: "403".into() };
+    *cloud.always_fails.lock().unwrap() = Some(rejected_launch);
     env.create_claim("a", json!({})).await;
     env.wait(10).await;
     let claim = env.only_claim().await;

@@ -78,8 +78,9 @@ async fn a_registered_claim_is_never_deleted_by_liveness() {
 async fn two_failed_launches_make_a_pool_unhealthy() {
     let (env, cloud) = env_with_pool().await;
     assert_eq!(pool_condition(&general_pool(&env).await, HEALTH), "Unknown/AwaitingReconciliation");
-    let refusal = || CreateError::Rejected { reason: "Fraud".into(), message: "call us".into(), cause: "403".into() };
-    *cloud.always_fails.lock().unwrap() = Some(refusal);
+    let rejected_launch =
+        || CreateError::Rejected { reason: "Fraud".into(), message: "call us".into(), cause: "403".into() };
+    *cloud.always_fails.lock().unwrap() = Some(rejected_launch);
     env.create_claim("a", json!({})).await;
     env.wait(6 * 60).await;
     assert_eq!(env.claims().await, []);

@@ -47,18 +47,18 @@ pub(crate) fn catalogue_with_prices([s, m, l]: [f64; 3]) -> Catalogue {
 
 /// Instance types without capacity.
 #[derive(Debug, Default)]
-pub(crate) struct SoldOut {
+pub(crate) struct UnavailableTypes {
     pub(crate) types: Mutex<Vec<&'static str>>,
-    /// Number of refused launches by instance type.
-    pub(crate) refusals: Mutex<BTreeMap<String, u32>>,
+    /// Number of failed launches by instance type.
+    pub(crate) failed_launches: Mutex<BTreeMap<String, u32>>,
 }
 
-impl InstanceAvailability for SoldOut {
+impl InstanceAvailability for UnavailableTypes {
     fn check(&self, instance_type: &str, _: &str, _: &str) -> Result<(), AvailabilityError> {
         if !self.types.lock().unwrap().contains(&instance_type) {
             return Ok(());
         }
-        *self.refusals.lock().unwrap().entry(instance_type.to_owned()).or_default() += 1;
+        *self.failed_launches.lock().unwrap().entry(instance_type.to_owned()).or_default() += 1;
         Err(AvailabilityError::InsufficientCapacity(format!("no capacity for {instance_type}")))
     }
 }
@@ -68,7 +68,7 @@ pub(crate) struct TestCluster {
     pub(crate) env: TestEnv,
     pub(crate) cluster: Cluster,
     pub(crate) invariant_watcher: InvariantWatcher,
-    pub(crate) sold_out: Arc<SoldOut>,
+    pub(crate) unavailable_types: Arc<UnavailableTypes>,
     pub(crate) catalogue: Catalogue,
 }
 
@@ -83,7 +83,7 @@ impl TestCluster {
         let mut env = TestEnv::from_server(cluster.api().clone());
         env.settings.pause_disruption = false;
         env.create::<NodePool>(pool("general", spec)).await;
-        Self { env, cluster, invariant_watcher, sold_out: Arc::default(), catalogue: default_catalogue() }
+        Self { env, cluster, invariant_watcher, unavailable_types: Arc::default(), catalogue: default_catalogue() }
     }
 
     /// Creates a cluster and starts the controllers.
@@ -100,8 +100,8 @@ impl TestCluster {
     }
 
     pub(crate) fn restart_with(&mut self, client: Client) {
-        let cloud =
-            Kwok::new(client.clone(), self.env.clock, self.catalogue.clone()).with_availability(self.sold_out.clone());
+        let cloud = Kwok::new(client.clone(), self.env.clock, self.catalogue.clone())
+            .with_availability(self.unavailable_types.clone());
         self.env.restart_with(client, Arc::new(cloud));
     }
 

@@ -56,7 +56,7 @@ impl IncrementalSolver {
                 let rows = catalogue.view(requirements, &mut state.table).rows;
                 min_values::shortfalls(catalogue, &rows, requirements, None, &state.table)
             });
-            let min_values = shortfalls.unwrap_or_default().into_iter().map(|shortfalls| shortfalls.key).collect();
+            let min_values = shortfalls.unwrap_or_default().into_iter().map(|shortfall| shortfall.key).collect();
             PoolWithoutTypes { pool: pool.name.clone(), min_values }
         });
         reports.collect()

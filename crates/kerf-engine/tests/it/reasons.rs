@@ -126,9 +126,9 @@ fn section_8_5_hosts_are_named_and_long_lists_are_cut() {
 // §6.7: constraints between pods narrow the requirements before types are checked.
 #[test]
 fn section_7_2_messages_list_requirements_as_narrowed_by_constraints() {
-    let sold_out = "type t zones=a,b out=b/on-demand \n pool p \n node n cpu=0.5 zone=a
+    let unavailable_offering = "type t zones=a,b out=b/on-demand \n pool p \n node n cpu=0.5 zone=a
         pod old on=n cpu=0.5 labels=app:x \n pod x cpu=1 labels=app:x spread=zone:1:app=x";
-    let text = unplaced_reason(sold_out, "x");
+    let text = unplaced_reason(unavailable_offering, "x");
     assert!(
         text.starts_with("no instance type had enough resources or had a required offering, requirements="),
         "{text}"

@@ -87,10 +87,10 @@ const FORBIDDEN_NODE_MESSAGES: [&str; 6] = [
 impl Oracle {
     /// Runs Karpenter's disruption `runs` times and returns the data for a comparison.
     pub fn record_cluster(&self, generated: &GeneratedCluster, runs: usize) -> Result<RecordedCluster, OracleError> {
-        let refused_error = |message: String| OracleError::Refused { world: generated.seed, message };
+        let run_error = |message: String| OracleError::Failed { world: generated.seed, message };
         let passes = (0..runs).map(|salt| {
             let plan_json = self.plan_with_disruption(generated, salt)?;
-            let plan = Plan::read(&plan_json).map_err(|error| refused_error(error.to_string()))?;
+            let plan = Plan::read(&plan_json).map_err(|error| run_error(error.to_string()))?;
             let commands = &plan.disruption.commands;
             let mut nodes: Vec<String> = commands.iter().flat_map(|command| command.nodes.clone()).collect();
             nodes.sort();

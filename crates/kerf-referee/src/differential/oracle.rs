@@ -34,7 +34,7 @@ pub enum OracleError {
     },
     /// The program failed, or its output is not a plan.
     #[error("the oracle rejects cluster {world}: {message}")]
-    Refused {
+    Failed {
         /// Seed of the cluster.
         world: u64,
         /// Standard error of the program, or the decoding error.
@@ -56,7 +56,7 @@ impl Oracle {
 
     fn run(&self, generated: &GeneratedCluster, salt: usize, more: &[&str]) -> Result<Value, OracleError> {
         let not_run = |source| OracleError::NotRun { world: generated.seed, source };
-        let refused_error = |message| OracleError::Refused { world: generated.seed, message };
+        let run_error = |message| OracleError::Failed { world: generated.seed, message };
         let file = |kind: &str| self.scratch.join(format!("{}-{:?}-{kind}.json", generated.seed, generated.size));
         let (manifests, types) = (file("manifests"), file("types"));
         fs::write(&manifests, &generated.manifests).map_err(not_run)?;
@@ -73,15 +73,15 @@ impl Oracle {
         let _ = (fs::remove_file(&manifests), fs::remove_file(&types));
         let output = output.map_err(not_run)?;
         if !output.status.success() {
-            return Err(refused_error(String::from_utf8_lossy(&output.stderr).into_owned()));
+            return Err(run_error(String::from_utf8_lossy(&output.stderr).into_owned()));
         }
-        serde_json::from_slice(&output.stdout).map_err(|error| refused_error(error.to_string()))
+        serde_json::from_slice(&output.stdout).map_err(|error| run_error(error.to_string()))
     }
 
     /// Runs Karpenter's provisioning `runs` times and returns the data for a comparison.
     pub fn record_world(&self, generated: &GeneratedCluster, runs: usize) -> Result<RecordedWorld, OracleError> {
-        let refused_error = |message: String| OracleError::Refused { world: generated.seed, message };
-        let cluster = ClusterManifests::read(&generated.manifests).map_err(|error| refused_error(error.to_string()))?;
+        let run_error = |message: String| OracleError::Failed { world: generated.seed, message };
+        let cluster = ClusterManifests::read(&generated.manifests).map_err(|error| run_error(error.to_string()))?;
         let is_relevant = |pending: &crate::manifests::PendingPod<'_>| {
             cluster.not_plannable_reason(*pending) != Some(NotPlannableReason::ExcludesManagedNodes)
         };
@@ -89,7 +89,7 @@ impl Oracle {
             cluster.pending_pods().iter().filter(|p| is_relevant(p)).map(|p| pod_key(p.pod)).collect();
         let recorded_runs = (0..runs).map(|salt| {
             let (plan, violations) =
-                super::read_and_check_plan(generated, &self.plan(generated, salt)?).map_err(refused_error)?;
+                super::read_and_check_plan(generated, &self.plan(generated, salt)?).map_err(run_error)?;
             let placed: Vec<&str> = plan.placed_pods().collect();
             let mut broken: Vec<String> = violations.iter().map(|v| format!("{:?}", v.rule)).collect();
             broken.sort();

@@ -61,9 +61,9 @@ pub(crate) enum StatusRule {
     /// Only the status subresource writes `status`; create requests lose the `status` of their
     /// body.
     Subresource,
-    /// Like [`StatusRule::Subresource`], but create requests keep `status`: kubelets create nodes
-    /// with their status.
-    KeptOnCreate,
+    /// Like [`StatusRule::Subresource`], but create requests may set `status`: kubelets create
+    /// nodes with their status.
+    WritableOnCreate,
 }
 
 /// The time of a write and a source of serial numbers, for a [`KindStrategy`] that prepares an
@@ -225,7 +225,7 @@ fn core_kinds() -> Vec<BuiltInKind> {
         .subresources(&["finalize"])
         .selectable(&[("status.phase", "")])
         .with_strategy(namespace::NAMESPACE),
-        BuiltInKind { status: StatusRule::KeptOnCreate, ..built_in_kind::<core::Node>(&["no"]) }
+        BuiltInKind { status: StatusRule::WritableOnCreate, ..built_in_kind::<core::Node>(&["no"]) }
             .selectable(&[("spec.unschedulable", "false")])
             .with_strategy(node::NODE),
         built_in_kind::<core::PersistentVolumeClaim>(&["pvc"])

@@ -194,7 +194,7 @@ impl ControlPlane {
             WorkItem::OrphanedPod(key) => pod_gc::sync(self, key),
             WorkItem::Attachments(node) => attachments::sync(self, node),
             WorkItem::Attach(key) => attachments::attach(self, key),
-            WorkItem::Machine(key) => kubelet::node::sync(self, key),
+            WorkItem::BootInstance(key) => kubelet::node::sync(self, key),
             WorkItem::Heartbeat(key) => kubelet::node::heartbeat(self, key),
             WorkItem::Interruption(key) => Ok(kubelet::node::interrupt(self, key)),
             WorkItem::CloudInstances => Ok(kubelet::registration::sync(self)),
@@ -210,7 +210,7 @@ impl ControlPlane {
                 self.queue.add_at(work, Instant::now() + delay);
             }
             Err(error) => {
-                tracing::debug!(?work, refusal = error.message(), "a pass failed and will be tried again");
+                tracing::debug!(?work, error = error.message(), "a pass failed and will be tried again");
                 self.queue.add_after_failure(work, Instant::now());
             }
         }

@@ -166,9 +166,9 @@ impl Scheduler {
             self.start_volume_binding(info, entry, name, bindings, now);
             return;
         }
-        if let Err(refused) = self.writer.bind(info, &name) {
+        if let Err(error) = self.writer.bind(info, &name) {
             // Another client changed or deleted the pod; the next changes contain its new state.
-            tracing::debug!(pod = %info.key, node = %name, %refused, "a pod was not bound");
+            tracing::debug!(pod = %info.key, node = %name, %error, "a pod was not bound");
             self.queue.add_failed(info.key.clone(), entry, now);
         }
     }

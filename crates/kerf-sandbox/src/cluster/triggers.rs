@@ -114,7 +114,7 @@ impl ControlPlane {
 
     pub(super) fn node_changed(&mut self, key: &ObjectKey, changed: &CacheChange<Node>) {
         if changed.both().any(|node| self.kubelets.manages(node)) {
-            self.queue.add(WorkItem::Machine(key.clone()));
+            self.queue.add(WorkItem::BootInstance(key.clone()));
         }
         if changed.now.as_ref().is_some_and(|node| self.kubelets.cloud_instances.has_ended(&node.spec.provider_id)) {
             self.queue.add(WorkItem::CloudNode(key.clone()));

@@ -21,13 +21,16 @@ impl<'c> ScenarioActor<'c> {
         Self { cluster, client: ComponentClient::new(cluster.api().clone(), "scenario") }
     }
 
-    /// Performs everything in a step except faults. Returns the server's messages for requests that
-    /// it rejected. `nodes` are all nodes with their capacity types.
-    pub(super) fn perform(&self, step: &ScenarioStep, nodes: &[(String, String)]) -> Vec<String> {
+    /// Performs everything in a step except faults. Returns the actions that failed: their path in
+    /// the scenario, and the server's message. `path` is the path of the step, such as `steps[0]`;
+    /// `nodes` are all nodes with their capacity types.
+    pub(super) fn perform(&self, step: &ScenarioStep, path: &str, nodes: &[(String, String)]) -> Vec<String> {
         let mut errors = Vec::new();
-        let mut record_error = |outcome: Result<(), String>| errors.extend(outcome.err());
-        for object in &step.apply {
-            record_error(self.apply(object));
+        let mut record_error = |action: &str, outcome: Result<(), String>| {
+            errors.extend(outcome.err().map(|message| format!("{path}.{action}: {message}")));
+        };
+        for (index, object) in step.apply.iter().enumerate() {
+            record_error(&format!("apply[{index}]"), self.apply(object));
         }
         if let Some(scale) = &step.scale {
             let target = ScenarioTarget {
@@ -35,22 +38,24 @@ impl<'c> ScenarioActor<'c> {
                 name: scale.name.clone(),
                 namespace: scale.namespace.clone(),
             };
-            record_error(self.merge(&target, &json!({"spec": {"replicas": scale.replicas}})));
+            record_error("scale", self.merge(&target, &json!({"spec": {"replicas": scale.replicas}})));
         }
         if let Some(target) = &step.restart {
             let now = self.cluster.api().clock().now().to_string();
             let restarted = json!({"kubectl.kubernetes.io/restartedAt": now});
-            record_error(self.merge(target, &json!({"spec": {"template": {"metadata": {"annotations": restarted}}}})));
+            let patch = json!({"spec": {"template": {"metadata": {"annotations": restarted}}}});
+            record_error("restart", self.merge(target, &patch));
         }
         if let Some(patch) = &step.patch {
             let (kind, name) = (patch.kind.clone(), patch.name.clone());
-            record_error(self.merge(&ScenarioTarget { kind, name, namespace: patch.namespace.clone() }, &patch.merge));
+            let target = ScenarioTarget { kind, name, namespace: patch.namespace.clone() };
+            record_error("patch", self.merge(&target, &patch.merge));
         }
         if let Some(target) = &step.delete {
-            record_error(self.delete(target));
+            record_error("delete", self.delete(target));
         }
         if let Some(interruption) = &step.interrupt {
-            self.interrupt(interruption, nodes);
+            record_error("interrupt", self.interrupt(interruption, nodes));
         }
         errors
     }
@@ -71,14 +76,23 @@ impl<'c> ScenarioActor<'c> {
         self.send(Method::DELETE, &self.path(target, None)?, "application/json", &json!({}))
     }
 
-    /// Terminates the first matching instances, ordered by name.
-    fn interrupt(&self, interruption: &InterruptStep, nodes: &[(String, String)]) {
+    /// Terminates the first matching instances, ordered by name. Fails if no instance matches: the
+    /// scenario would not test what it is meant to test.
+    fn interrupt(&self, interruption: &InterruptStep, nodes: &[(String, String)]) -> Result<(), String> {
         let fits =
             |capacity_type: &str| interruption.capacity_type.as_ref().is_none_or(|wanted| wanted == capacity_type);
-        let targets = nodes.iter().filter(|(_, capacity_type)| fits(capacity_type)).take(interruption.count);
+        let mut targets =
+            nodes.iter().filter(|(_, capacity_type)| fits(capacity_type)).take(interruption.count).peekable();
+        if targets.peek().is_none() {
+            return Err(match &interruption.capacity_type {
+                Some(capacity_type) => format!("no node has the capacity type {capacity_type}"),
+                None => "there is no node".to_owned(),
+            });
+        }
         for (node, _) in targets {
             self.cluster.instances().terminate(node);
         }
+        Ok(())
     }
 
     fn send(&self, method: Method, path: &str, media: &'static str, body: &Value) -> Result<(), String> {

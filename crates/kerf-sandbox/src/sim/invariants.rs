@@ -294,8 +294,9 @@ pub(super) fn liveness_violations(
     let pending: Vec<String> = checker.pending_pods().map(|pod| pod.namespaced_name().to_string()).collect();
     if pending.len() > may_pend {
         let first: Vec<&str> = pending.iter().take(3).map(String::as_str).collect();
-        violations
-            .push(("every pod runs", format!("{} pending pods, for example {}", pending.len(), first.join(", "))));
+        let pods = if pending.len() == 1 { "pod" } else { "pods" };
+        let message = format!("{} pending {pods}, for example {}", pending.len(), first.join(", "));
+        violations.push(("every pod runs", message));
     }
     let (instances, claims) = (live_instances(checker, cloud), ClaimIndex::new(checker));
     for instance in instances.iter().filter(|instance| !claims.has_claim_of(instance)) {

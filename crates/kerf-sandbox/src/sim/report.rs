@@ -100,15 +100,17 @@ pub struct SteadyReport {
     /// Number of evicted pods whose workloads were unchanged. Each is a violation.
     pub unchanged_evicted: usize,
     /// Number of cost comparisons.
-    pub appraisals: usize,
+    #[serde(rename = "appraisals")]
+    pub cost_comparisons: usize,
     /// The comparison with the highest cost relative to the best plan; `None` if there was none.
-    pub dearest: Option<Appraisal>,
+    #[serde(rename = "dearest")]
+    pub most_expensive: Option<CostComparison>,
 }
 
 /// Price of the nodes at one time, and price of the best plan for the same pods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Appraisal {
+pub struct CostComparison {
     /// Seconds since the start of the simulation.
     pub at_seconds: u64,
     /// Price of the nodes per hour.
@@ -117,7 +119,7 @@ pub struct Appraisal {
     pub best_micro_dollars_per_hour: u64,
 }
 
-impl Appraisal {
+impl CostComparison {
     /// Returns the price in thousandths of the best plan's price.
     pub fn permille(&self) -> u64 {
         let (price, best) = (u128::from(self.micro_dollars_per_hour), u128::from(self.best_micro_dollars_per_hour));

@@ -15,7 +15,7 @@ use super::faults::NamedFault;
 use super::invariant_checker::RecentCounts;
 use super::invariant_watcher::InvariantWatcher;
 use super::invariants;
-use super::report::{Appraisal, Sample, SimulationReport};
+use super::report::{CostComparison, Sample, SimulationReport};
 use super::scenario::{Scenario, Steady};
 use crate::cluster::{Cluster, ClusterCost};
 
@@ -55,14 +55,14 @@ impl fmt::Display for ProgressLine {
 impl Simulation {
     /// Runs the scenario on a cluster, and returns the report.
     ///
-    /// `system` is the autoscaler under test; it is stopped at the end. `appraise` returns the cost
-    /// of the best plan for all existing pods in millionths of a dollar per hour, or `None` if it
-    /// is unknown. `on_progress` receives the lines of progress.
+    /// `system` is the autoscaler under test; it is stopped at the end. `best_price` returns the
+    /// cost of the best plan for all existing pods in millionths of a dollar per hour, or `None` if
+    /// it is unknown. `on_progress` receives the lines of progress.
     pub async fn run(
         &self,
         cluster: &Cluster,
         system: BoxFuture<'static, ()>,
-        appraise: impl AsyncFn() -> Option<u64>,
+        best_price: impl AsyncFn() -> Option<u64>,
         mut on_progress: impl FnMut(ProgressLine),
     ) -> SimulationReport {
         let clock = cluster.api().clock();
@@ -77,18 +77,19 @@ impl Simulation {
         let every = (self.scenario.until / MAX_SAMPLES).max(POLL_INTERVAL);
         let mut steps = self.scenario.timeline().into_iter().peekable();
         let (mut next_tick, mut next_sample) = (started + POLL_INTERVAL, started);
-        let mut next_appraisal = self.scenario.steady.map(|steady| started + steady.from);
+        let mut next_comparison = self.scenario.steady.map(|steady| started + steady.from);
         loop {
-            let next_step = steps.peek().map(|(at, _)| started + *at);
-            let wake = [next_step, next_appraisal].into_iter().flatten().fold(next_tick, Instant::min).min(end);
+            let next_step = steps.peek().map(|timed| started + timed.at);
+            let wake = [next_step, next_comparison].into_iter().flatten().fold(next_tick, Instant::min).min(end);
             tokio::time::sleep_until(wake).await;
             let at = started.elapsed();
             let now = clock.now();
-            if let (Some(steady), Some(due)) = (self.scenario.steady, next_appraisal.filter(|due| *due <= wake)) {
-                check_cost(&watcher, &steady, appraise().await, now);
-                next_appraisal = Some(due + steady.every);
+            if let (Some(steady), Some(due)) = (self.scenario.steady, next_comparison.filter(|due| *due <= wake)) {
+                check_cost(&watcher, &steady, best_price().await, now);
+                next_comparison = Some(due + steady.every);
             }
-            while let Some((_, step)) = steps.next_if(|(at, _)| started + *at <= wake) {
+            while let Some(timed) = steps.next_if(|timed| started + timed.at <= wake) {
+                let step = timed.step;
                 emit_progress(&watcher, at, now, &mut on_progress);
                 if let Some(say) = &step.say {
                     on_progress(ProgressLine { at, text: format!("» {say}") });
@@ -97,7 +98,7 @@ impl Simulation {
                     self.set_faults(cluster, faults);
                 }
                 let nodes = watcher.checker().nodes_with_capacity_type();
-                for error in actor.perform(step, &nodes) {
+                for error in actor.perform(step, &format!("steps[{}]", timed.index), &nodes) {
                     watcher.checker().record_violation(now, "every step succeeds", error);
                 }
             }
@@ -162,13 +163,16 @@ fn check_cost(watcher: &InvariantWatcher, steady: &Steady, best: Option<u64>, no
     checker.steady_check.start(SignedDuration::try_from(steady.unchanged_for).unwrap_or(SignedDuration::MAX));
     let Some(best_micro_dollars_per_hour) = best else { return };
     let at_seconds = checker.seconds_since_start(now);
-    let appraisal =
-        Appraisal { at_seconds, micro_dollars_per_hour: checker.micro_dollars_per_hour(), best_micro_dollars_per_hour };
-    checker.steady_check.add_appraisal(appraisal);
-    if appraisal.permille() > 1000 + 10 * u64::from(steady.cost_within_percent) {
+    let comparison = CostComparison {
+        at_seconds,
+        micro_dollars_per_hour: checker.micro_dollars_per_hour(),
+        best_micro_dollars_per_hour,
+    };
+    checker.steady_check.add_comparison(comparison);
+    if comparison.permille() > 1000 + 10 * u64::from(steady.cost_within_percent) {
         let message = format!(
             "the nodes cost {} millionths of a dollar per hour, the best plan costs {best_micro_dollars_per_hour}",
-            appraisal.micro_dollars_per_hour
+            comparison.micro_dollars_per_hour
         );
         checker.record_violation(now, "cost is close to the best plan", message);
     }

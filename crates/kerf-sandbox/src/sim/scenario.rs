@@ -29,7 +29,7 @@ pub struct Scenario {
     #[serde(default)]
     pub pending: usize,
     /// Faults that are active from the start.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "named_faults")]
     pub faults: Vec<NamedFault>,
     /// Demands a steady cluster from a given time on.
     #[serde(default)]
@@ -88,8 +88,17 @@ pub struct ScenarioStep {
     #[serde(default)]
     pub interrupt: Option<InterruptStep>,
     /// Faults that are active from now on, instead of all previous ones.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "some_named_faults")]
     pub faults: Option<Vec<NamedFault>>,
+}
+
+/// One occurrence of a step.
+pub(super) struct TimedStep<'s> {
+    /// Time since the start.
+    pub(super) at: Duration,
+    /// Index of the step in the file, for messages.
+    pub(super) index: usize,
+    pub(super) step: &'s ScenarioStep,
 }
 
 /// Reference to an object of the cluster.
@@ -204,6 +213,9 @@ impl Scenario {
                     "the step has no action: add one of apply, scale, restart, patch, delete, interrupt, faults, say",
                 );
             }
+            if step.interrupt.as_ref().is_some_and(|interrupt| interrupt.count == 0) {
+                add_error("interrupt.count: must be at least 1");
+            }
             for object in &step.apply {
                 if object["kind"].as_str().is_none() || object["metadata"]["name"].as_str().is_none() {
                     add_error("apply: an object lacks kind or metadata.name");
@@ -220,16 +232,16 @@ impl Scenario {
 
     /// Returns all steps until the end, ordered by time. A repeated step occurs once per
     /// repetition.
-    pub(super) fn timeline(&self) -> Vec<(Duration, &ScenarioStep)> {
+    pub(super) fn timeline(&self) -> Vec<TimedStep<'_>> {
         let times = |step: &ScenarioStep| match step.every.filter(|every| !every.is_zero()) {
             Some(every) => std::iter::successors(Some(step.at), |at| at.checked_add(every))
                 .take_while(|at| *at <= self.until)
                 .collect(),
             None => vec![step.at],
         };
-        let mut all: Vec<(Duration, &ScenarioStep)> =
-            self.steps.iter().flat_map(|step| times(step).into_iter().map(move |at| (at, step))).collect();
-        all.sort_by_key(|(at, _)| *at);
+        let repetitions = |(index, step)| times(step).into_iter().map(move |at| TimedStep { at, index, step });
+        let mut all: Vec<TimedStep<'_>> = self.steps.iter().enumerate().flat_map(repetitions).collect();
+        all.sort_by_key(|timed| timed.at);
         all
     }
 }
@@ -284,7 +296,9 @@ fn collect_decode_errors<T: DeserializeOwned>(
 /// Deserializes a duration in Kubernetes' notation, such as `90s` or `1h30m`.
 fn duration<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
     let text = String::deserialize(from)?;
-    let parsed: kerf_api::duration::Duration = text.parse().map_err(serde::de::Error::custom)?;
+    let parsed: kerf_api::duration::Duration = text.parse().map_err(|cause: kerf_api::duration::DurationError| {
+        serde::de::Error::custom(format!("{cause}; write for example 10m or 1h30m"))
+    })?;
     parsed.to_std().ok_or_else(|| serde::de::Error::custom("must not be negative"))
 }
 
@@ -296,13 +310,24 @@ fn some_duration<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>,
     duration(from).map(Some)
 }
 
+/// Deserializes names of faults. The error lists the known names.
+fn named_faults<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<NamedFault>, D::Error> {
+    let names = Vec::<String>::deserialize(from)?;
+    let fault = |name: &String| name.parse().map_err(serde::de::Error::custom);
+    names.iter().map(fault).collect()
+}
+
+fn some_named_faults<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Vec<NamedFault>>, D::Error> {
+    named_faults(from).map(Some)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn all_errors_are_reported() {
-        let text = "{name: x, until: 1m, steps: [{at: 2m, say: a}, {at: 30s}, {at: 40s, apply: [{kind: Pod}]}]}";
+        let text = "{name: x, until: 1m, steps: [{at: 2m, say: a}, {at: 30s}, {at: 40s, apply: [{kind: Pod}], interrupt: {count: 0}}]}";
         let scenario: Scenario = serde_yaml_ng::from_str(text).unwrap_or_else(|error| panic!("{error}"));
         let errors: Vec<String> = scenario.validation_errors().iter().map(ToString::to_string).collect();
         assert_eq!(
@@ -312,6 +337,7 @@ mod tests {
                 "steps[1]: at: must not be earlier than `at` of the previous step",
                 "steps[1]: the step has no action: add one of apply, scale, restart, patch, delete, interrupt, faults, say",
                 "steps[2]: at: must not be earlier than `at` of the previous step",
+                "steps[2]: interrupt.count: must be at least 1",
                 "steps[2]: apply: an object lacks kind or metadata.name",
             ]
         );
@@ -335,11 +361,10 @@ mod tests {
     fn a_repeated_step_happens_until_the_end() {
         let text = "{name: x, until: 1h, steps: [{at: 10m, every: 20m, say: a}, {at: 35m, say: b}]}";
         let scenario: Scenario = serde_yaml_ng::from_str(text).unwrap_or_else(|error| panic!("{error}"));
-        let timeline =
-            |(at, step): &(Duration, &ScenarioStep)| (at.as_secs() / 60, step.say.clone().unwrap_or_default());
-        let timeline: Vec<(u64, String)> = scenario.timeline().iter().map(timeline).collect();
-        let expected = [(10, "a"), (30, "a"), (35, "b"), (50, "a")];
-        assert_eq!(timeline, expected.map(|(at, text)| (at, text.to_owned())));
+        let fields = |timed: &TimedStep<'_>| (timed.at.as_secs() / 60, timed.index, timed.step.say.clone());
+        let timeline: Vec<(u64, usize, Option<String>)> = scenario.timeline().iter().map(fields).collect();
+        let expected = [(10, 0, "a"), (30, 0, "a"), (35, 1, "b"), (50, 0, "a")];
+        assert_eq!(timeline, expected.map(|(at, index, text)| (at, index, Some(text.to_owned()))));
     }
 
     #[test]
@@ -350,6 +375,32 @@ mod tests {
             "{name: x, until: 1m, steps: [{at: 1s, kill: all}]}",
         ] {
             assert!(serde_yaml_ng::from_str::<Scenario>(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn errors_of_values_name_what_is_possible() {
+        let tree =
+            json!({"name": "x", "until": "soon", "faults": ["rain"], "steps": [{"at": "1s", "faults": ["hail"]}]});
+        let errors: Vec<String> = Scenario::read(tree).unwrap_err().iter().map(ToString::to_string).collect();
+        let known = "use one of: conflict, error, lost-response, dropped-watch, stale-read, stockout, throttling, \
+                     never-joins, slow-boot, interruption";
+        assert_eq!(
+            errors,
+            [
+                format!("faults: unknown fault \"rain\"; {known}"),
+                format!("steps[0].faults: unknown fault \"hail\"; {known}"),
+                "until: time: invalid duration \"soon\"; write for example 10m or 1h30m".to_owned(),
+            ]
+        );
+    }
+
+    #[test]
+    fn every_fault_is_read_by_its_name_on_the_command_line() {
+        for (name, fault) in NamedFault::ALL {
+            let tree = json!({"name": "x", "until": "1m", "faults": [name], "steps": []});
+            assert_eq!(Scenario::read(tree).unwrap().faults, [fault], "{name}");
+            assert_eq!(serde_json::from_value::<NamedFault>(json!(name)).unwrap(), fault, "{name}");
         }
     }
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use jiff::{SignedDuration, Timestamp};
 use kerf_api::slim::{Pod, Str};
 
-use super::report::{Appraisal, SteadyReport};
+use super::report::{CostComparison, SteadyReport};
 
 /// Evictions and cost comparisons of a cluster that has to be steady.
 #[derive(Debug, Default)]
@@ -19,7 +19,7 @@ pub(super) struct SteadyCheck {
     owners: BTreeMap<Str, Timestamp>,
     evictions: usize,
     unchanged_evicted: usize,
-    appraisals: Vec<Appraisal>,
+    comparisons: Vec<CostComparison>,
 }
 
 impl SteadyCheck {
@@ -46,18 +46,18 @@ impl SteadyCheck {
     }
 
     /// Records a comparison of the actual cost with the best plan's cost.
-    pub(super) fn add_appraisal(&mut self, appraisal: Appraisal) {
-        self.appraisals.push(appraisal);
+    pub(super) fn add_comparison(&mut self, comparison: CostComparison) {
+        self.comparisons.push(comparison);
     }
 
     pub(super) fn report(self) -> Option<SteadyReport> {
         self.unchanged_for?;
-        let dearest = self.appraisals.iter().max_by_key(|appraisal| appraisal.permille()).copied();
+        let most_expensive = self.comparisons.iter().max_by_key(|comparison| comparison.permille()).copied();
         Some(SteadyReport {
             evictions: self.evictions,
             unchanged_evicted: self.unchanged_evicted,
-            appraisals: self.appraisals.len(),
-            dearest,
+            cost_comparisons: self.comparisons.len(),
+            most_expensive,
         })
     }
 }

@@ -57,7 +57,7 @@ fn check_spec_expectations(script: &[RequestStep], responses: &[RecordedResponse
         let message = response.body["message"].as_str().unwrap_or_default();
         let is_met = match expectation {
             SpecExpectation::Accepted => response.code < 300,
-            SpecExpectation::Refused(text) => response.code == 422 && message.contains(text.as_str()),
+            SpecExpectation::Rejected(text) => response.code == 422 && message.contains(text.as_str()),
         };
         assert!(
             is_met,

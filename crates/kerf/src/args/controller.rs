@@ -2,6 +2,7 @@
 //! environment variable of the same name, so that the manifest of a Karpenter deployment works
 //! unchanged.
 
+use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
@@ -9,7 +10,7 @@ use std::time::Duration;
 use clap::Args;
 
 use super::provider::TypedProvider;
-use super::settings::{Environment, Settings, TypedSettings, parse_bool, parse_duration};
+use super::settings::{Environment, Settings, TypedSettings, ignored_variable, parse_bool, parse_duration};
 use crate::exit::{CommandFailure, Problem};
 use crate::program::ProviderName;
 
@@ -174,7 +175,7 @@ impl TypedController {
         environment: Environment<'_>,
         default_provider: ProviderName,
     ) -> Result<ControllerOptions, CommandFailure> {
-        let mut reader = SettingReader { environment, problems: Vec::new() };
+        let mut reader = SettingReader { environment, problems: Vec::new(), warnings: Vec::new() };
         let provider = self.provider.resolve(environment, default_provider).unwrap_or_else(|problem| {
             reader.problems.push(problem);
             default_provider
@@ -208,7 +209,7 @@ impl TypedController {
         };
         let paths = reader.text(self.log_output_paths, "LOG_OUTPUT_PATHS").unwrap_or_else(|| "stdout".to_owned());
         let port = |number: u16| (number > 0).then_some(number);
-        let controller = ControllerOptions {
+        let mut controller = ControllerOptions {
             provider,
             instance_types: reader.text(self.instance_types_file_path, "INSTANCE_TYPES_FILE_PATH").map(PathBuf::from),
             metrics_port: port(reader.number(self.metrics_port, "METRICS_PORT", 8080)),
@@ -236,6 +237,7 @@ impl TypedController {
                 }
             },
         };
+        controller.settings.warnings.extend(reader.warnings);
         if reader.problems.is_empty() { Ok(controller) } else { Err(CommandFailure::BadInput(reader.problems)) }
     }
 }
@@ -248,10 +250,12 @@ fn split_paths(list: &str) -> Vec<String> {
 }
 
 /// Reads settings. A flag wins over its environment variable, a variable over the default. A
-/// variable with an invalid value is ignored; a flag with an invalid value is a problem.
+/// variable with an invalid value is ignored with a warning; a flag with an invalid value is a
+/// problem.
 struct SettingReader<'e> {
     environment: Environment<'e>,
     problems: Vec<Problem>,
+    warnings: Vec<String>,
 }
 
 impl SettingReader<'_> {
@@ -264,8 +268,15 @@ impl SettingReader<'_> {
         flag.or_else(|| self.variable(name)).filter(|value| !value.is_empty())
     }
 
-    fn number<N: FromStr>(&self, flag: Option<N>, name: &str, default: N) -> N {
-        flag.or_else(|| self.variable(name)?.trim().parse().ok()).unwrap_or(default)
+    fn number<N: FromStr + fmt::Display>(&mut self, flag: Option<N>, name: &str, default: N) -> N {
+        if let Some(value) = flag {
+            return value;
+        }
+        let Some(text) = self.variable(name) else { return default };
+        text.trim().parse().unwrap_or_else(|_| {
+            self.warnings.push(ignored_variable(name, &text, &default));
+            default
+        })
     }
 
     fn boolean(&mut self, flag: Option<&str>, name: &str, default: bool) -> bool {
@@ -278,8 +289,12 @@ impl SettingReader<'_> {
                 default
             }
             None => {
-                let variable = self.variable(&name.to_uppercase().replace('-', "_"));
-                variable.and_then(|value| parse_bool(&value)).unwrap_or(default)
+                let variable = name.to_uppercase().replace('-', "_");
+                let Some(text) = self.variable(&variable) else { return default };
+                parse_bool(&text).unwrap_or_else(|| {
+                    self.warnings.push(ignored_variable(&variable, &text, default));
+                    default
+                })
             }
         }
     }
@@ -291,7 +306,13 @@ impl SettingReader<'_> {
                 self.problems.push(Problem::new(format!("--{flag}: \"{text}\" is not a valid duration: {why}")));
                 default
             }),
-            None => self.variable(name).and_then(|text| parse_duration(text.trim()).ok()).unwrap_or(default),
+            None => {
+                let Some(text) = self.variable(name) else { return default };
+                parse_duration(text.trim()).unwrap_or_else(|_| {
+                    self.warnings.push(ignored_variable(name, &text, format_args!("{default:?}")));
+                    default
+                })
+            }
         }
     }
 
@@ -350,6 +371,19 @@ mod tests {
         let controller = resolve(&["--metrics-port=7000"], &variables).unwrap();
         assert_eq!((controller.kube_client_qps, controller.metrics_port), (200, Some(7000)));
         assert_eq!(controller.batch_max.as_secs(), 90);
+        assert_eq!(
+            controller.settings.warnings,
+            ["KUBE_CLIENT_QPS: \"abc\" is not a valid value; the default, 200, is used"]
+        );
+        let variables = [("BATCH_IDLE_DURATION", "foo"), ("PAUSE_DISRUPTION", "maybe"), ("FEATURE_GATES", "Foo=true")];
+        assert_eq!(
+            resolve(&[], &variables).unwrap().settings.warnings,
+            [
+                "feature gates: Foo is unknown and has no effect",
+                "BATCH_IDLE_DURATION: \"foo\" is not a valid value; the default, 1s, is used",
+                "PAUSE_DISRUPTION: \"maybe\" is not a valid value; the default, false, is used",
+            ]
+        );
         let other = resolve(&["--batch-max-duration", "x"], &[]).unwrap_err();
         assert!(other[0].starts_with("--batch-max-duration: \"x\" is not a valid duration"), "{other:?}");
     }

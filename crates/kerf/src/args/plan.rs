@@ -37,7 +37,7 @@ pub(crate) struct TypedPlan {
     #[arg(long, value_name = "FILE", help_heading = "Input")]
     instance_types: Option<PathBuf>,
     /// Time to plan for, for example 2026-03-04T12:00:00Z [default: now].
-    #[arg(long, value_name = "TIME", help_heading = "Input")]
+    #[arg(long, value_name = "TIME", value_parser = parse_time, help_heading = "Input")]
     at: Option<Timestamp>,
     /// Compute only this part of the plan: provisioning or disruption [default: both].
     #[arg(long, value_name = "PART", help_heading = "Decisions", hide_possible_values = true)]
@@ -46,7 +46,7 @@ pub(crate) struct TypedPlan {
     #[arg(long, value_name = "NUMBER", default_value_t = 0, help_heading = "Decisions")]
     seed: u64,
     /// Number of threads; it does not change the plan [default: one per processor].
-    #[arg(long, value_name = "NUMBER", help_heading = "Decisions")]
+    #[arg(long, value_name = "NUMBER", value_parser = parse_threads, help_heading = "Decisions")]
     threads: Option<NonZeroUsize>,
     /// Exit with code 3 if a condition is true: unschedulable (a pod stays pending), disruption (a
     /// node would be removed or replaced), cost-increase (the cluster would cost more than now);
@@ -106,6 +106,14 @@ pub(crate) enum Gate {
     Disruption,
     /// The cluster would cost more than now.
     CostIncrease,
+}
+
+fn parse_time(text: &str) -> Result<Timestamp, String> {
+    text.parse().map_err(|_| "expected a date and time with a time zone, for example 2026-03-04T12:00:00Z".to_owned())
+}
+
+fn parse_threads(text: &str) -> Result<NonZeroUsize, String> {
+    text.parse().map_err(|_| "expected a number of at least 1".to_owned())
 }
 
 impl TypedPlan {

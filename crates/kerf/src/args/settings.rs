@@ -2,6 +2,7 @@
 //! environment variable of the same name. A flag wins over its variable, a variable over the
 //! default. All invalid values are reported together.
 
+use std::fmt;
 use std::time::Duration;
 
 use clap::Args;
@@ -43,7 +44,7 @@ pub(super) struct TypedSettings {
         num_args = 0..=1,
         require_equals = true,
         default_missing_value = "true",
-        help = "Ignore the dynamic resource claims of pods [env: IGNORE_DRA_REQUESTS] [default: true]"
+        help = "Leave pods with dynamic resource claims pending; false places them without checking devices [env: IGNORE_DRA_REQUESTS] [default: true]"
     )]
     ignore_dra_requests: Option<String>,
     #[arg(
@@ -63,10 +64,13 @@ pub(crate) struct Settings {
     pub(crate) preference_policy: PreferencePolicy,
     /// Treatment of `minValues` that cannot be satisfied.
     pub(crate) min_values_policy: MinValuesPolicy,
-    /// True if dynamic resource claims of pods are ignored when pods are placed.
+    /// True if pods with dynamic resource claims stay pending; false if they are placed without
+    /// checking their devices.
     pub(crate) ignore_dra_requests: bool,
     /// Topology spread constraints of pods that have none of their own.
     pub(crate) default_spread: Vec<TopologySpreadConstraint>,
+    /// Messages about values that were ignored.
+    pub(crate) warnings: Vec<String>,
 }
 
 /// Treatment of soft constraints.
@@ -122,7 +126,7 @@ impl TypedSettings {
     pub(super) fn resolve(self, environment: Environment<'_>) -> Result<Settings, Vec<Problem>> {
         // An empty variable counts as absent: charts set variables that have no value.
         let variable = |name: &str| environment(name).filter(|value| !value.trim().is_empty());
-        let mut problems = Vec::new();
+        let (mut problems, mut warnings) = (Vec::new(), Vec::new());
         let mut report_invalid = |name: &str, value: &str| {
             problems.push(Problem::new(format!("validating cli flags / env vars, invalid {name} \"{value}\"")));
         };
@@ -151,12 +155,17 @@ impl TypedSettings {
                 problems.push(Problem::new(message));
                 true
             }
-            // An invalid variable falls back to the default without a message, as in Karpenter.
-            None => variable("IGNORE_DRA_REQUESTS").and_then(|value| parse_bool(&value)).unwrap_or(true),
+            // An invalid variable falls back to the default, as in Karpenter.
+            None => variable("IGNORE_DRA_REQUESTS").is_none_or(|value| {
+                parse_bool(&value).unwrap_or_else(|| {
+                    warnings.push(ignored_variable("IGNORE_DRA_REQUESTS", &value, "true"));
+                    true
+                })
+            }),
         };
         let feature_gates = match self.feature_gates.or_else(|| variable("FEATURE_GATES")) {
             None => FeatureGates::default(),
-            Some(text) => FeatureGates::parse(&text).unwrap_or_else(|cause| {
+            Some(text) => FeatureGates::parse(&text, &mut warnings).unwrap_or_else(|cause| {
                 problems.push(Problem::new(format!("parsing feature gates, {cause}")));
                 FeatureGates::default()
             }),
@@ -167,7 +176,14 @@ impl TypedSettings {
             Vec::new()
         });
         if problems.is_empty() {
-            Ok(Settings { feature_gates, preference_policy, min_values_policy, ignore_dra_requests, default_spread })
+            Ok(Settings {
+                feature_gates,
+                preference_policy,
+                min_values_policy,
+                ignore_dra_requests,
+                default_spread,
+                warnings,
+            })
         } else {
             Err(problems)
         }
@@ -175,9 +191,9 @@ impl TypedSettings {
 }
 
 impl FeatureGates {
-    /// Parses `Name=bool,…`. Unknown names are ignored, because charts are often newer than the
-    /// program.
-    fn parse(text: &str) -> Result<Self, String> {
+    /// Parses `Name=bool,…`. Unknown names are ignored with a warning, because charts are often
+    /// newer than the program.
+    fn parse(text: &str, warnings: &mut Vec<String>) -> Result<Self, String> {
         let mut gates = Self::default();
         for token in text.split(',').map(str::trim).filter(|token| !token.is_empty()) {
             let (name, value) = token.split_once('=').ok_or_else(|| format!("missing bool value for {token}"))?;
@@ -191,11 +207,16 @@ impl FeatureGates {
                 "NodeOverlay" => gates.node_overlay = value,
                 "StaticCapacity" => gates.static_capacity = value,
                 "CapacityBuffer" => gates.capacity_buffer = value,
-                _ => {}
+                unknown => warnings.push(format!("feature gates: {unknown} is unknown and has no effect")),
             }
         }
         Ok(gates)
     }
+}
+
+/// Returns a warning about an environment variable whose value is ignored.
+pub(super) fn ignored_variable(name: &str, value: &str, default: impl fmt::Display) -> String {
+    format!("{name}: \"{value}\" is not a valid value; the default, {default}, is used")
 }
 
 /// Parses a duration as Kubernetes writes it (`1h30m`); negative durations are rejected.
@@ -241,6 +262,7 @@ mod tests {
             preference_policy: PreferencePolicy::Respect,
             min_values_policy: MinValuesPolicy::Strict,
             ignore_dra_requests: true,
+            warnings: Vec::new(),
             default_spread: Vec::new(),
         }
     }
@@ -264,7 +286,9 @@ mod tests {
     // Spec 07 section 2.1.
     #[test]
     fn an_invalid_boolean_is_an_error_as_a_flag_and_ignored_as_a_variable() {
-        assert_eq!(resolve(&[], &[("IGNORE_DRA_REQUESTS", "maybe")]).unwrap(), defaults());
+        let warnings =
+            vec!["IGNORE_DRA_REQUESTS: \"maybe\" is not a valid value; the default, true, is used".to_owned()];
+        assert_eq!(resolve(&[], &[("IGNORE_DRA_REQUESTS", "maybe")]).unwrap(), Settings { warnings, ..defaults() });
         assert_eq!(
             resolve(&["--ignore-dra-requests=yes"], &[]).unwrap_err(),
             ["--ignore-dra-requests: \"yes\" is not a valid value, must be true or false"]
@@ -277,7 +301,10 @@ mod tests {
     #[test]
     fn unknown_feature_gates_are_ignored_and_missing_ones_keep_their_defaults() {
         let variables = [("FEATURE_GATES", "Hello=true,SpotToSpotConsolidation\t= true,World=true")];
-        let gates = resolve(&[], &variables).unwrap().feature_gates;
+        let settings = resolve(&[], &variables).unwrap();
+        let warning = |name: &str| format!("feature gates: {name} is unknown and has no effect");
+        assert_eq!(settings.warnings, [warning("Hello"), warning("World")]);
+        let gates = settings.feature_gates;
         assert_eq!(gates, FeatureGates { spot_to_spot_consolidation: true, ..FeatureGates::default() });
         let off = resolve(&[], &[("FEATURE_GATES", "SpotToSpotConsolidation\t= false")]).unwrap().feature_gates;
         assert_eq!(off, FeatureGates::default());

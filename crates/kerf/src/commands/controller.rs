@@ -12,11 +12,12 @@ use kerf_operator::logs::{self, LineFormat};
 use kerf_runtime::{Clock, Rate, Shutdown, Throttle};
 use kube::client::ClientBuilder;
 use kube::{Client, Config};
-use tracing::debug;
+use tracing::{debug, warn};
 
 use super::controller_process::{self, ControllerEnvironment, ControllerSettings};
 use crate::args::{ControllerOptions, LogFormat};
 use crate::exit::{CommandFailure, Exit, Problem};
+use crate::input::missing_cluster_problem;
 use crate::provider::{self, Provider, ProviderOptions};
 
 /// User agent of the controller's requests; equal to Karpenter's.
@@ -31,6 +32,9 @@ pub(super) fn run(options: &ControllerOptions) -> Result<Exit, CommandFailure> {
     let clock = Clock::system();
     controller_process::start_log(log_settings(options), clock, outputs).map_err(CommandFailure::ExecutionFailed)?;
     debug!(version = env!("CARGO_PKG_VERSION"), "discovered karpenter version");
+    for reason in &options.settings.warnings {
+        warn!(reason, "a setting is ignored");
+    }
 
     // Requests and watches need little CPU, and threads that wake each other only add to it. Long
     // computations run on threads of their own.
@@ -38,10 +42,12 @@ pub(super) fn run(options: &ControllerOptions) -> Result<Exit, CommandFailure> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(workers).enable_all().build();
     let runtime = runtime.context("cannot start the runtime").map_err(CommandFailure::ExecutionFailed)?;
     let outcome = runtime.block_on(async {
-        let config = Config::infer().await.map_err(|cause| {
-            let problem = Problem::new(format!("cannot find a cluster: {cause}"));
-            CommandFailure::bad_input(problem.with_hint("set KUBECONFIG, or run in a pod with a service account"))
-        })?;
+        let Ok(config) = Config::infer().await else {
+            let no_kubeconfig = Problem::new("no cluster: give one with KUBECONFIG or ~/.kube/config")
+                .with_hint("set KUBECONFIG, or run in a pod with a service account");
+            let hint = "fix the file, or set KUBECONFIG to another file";
+            return Err(CommandFailure::bad_input(missing_cluster_problem(no_kubeconfig, hint).await));
+        };
         run_until_signal(options, clock, config, provider).await.map_err(CommandFailure::ExecutionFailed)
     });
     // Do not wait for open watches and connections.

@@ -1,12 +1,12 @@
 //! Runs the controllers with any provider, for `kerf controller` and `kerf sandbox`:
 //! translates the options of a command into the settings of `kerf-controllers`. Decides nothing.
 
-use std::io::Write;
+use std::io::{self, Write};
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use kerf_controllers::{Context, Metrics, ProcessSettings};
+use kerf_controllers::{Context, Metrics, ProcessSettings, RunError};
 use kerf_operator::logs::{Level, LogLayer};
 use kerf_operator::{Recorder, SharedCluster};
 use kerf_runtime::{Clock, ShutdownSignal};
@@ -16,6 +16,7 @@ use tracing_subscriber::layer::SubscriberExt as _;
 
 use super::plan;
 use crate::args::{LogLevel, Settings};
+use crate::exit::Problem;
 use crate::provider::{CloudParts, Provider};
 
 /// Clients, clock and cloud with which the controllers run. Both clients report to `metrics`.
@@ -88,9 +89,21 @@ pub(super) async fn run_controllers(
             pause_disruption: controller_settings.pause_disruption,
         }),
     };
-    kerf_controllers::run(ctx, process, environment.lease_client, Some(recorder), stop)
-        .await
-        .map_err(anyhow::Error::new)
+    kerf_controllers::run(ctx, process, environment.lease_client, Some(recorder), stop).await.map_err(|error| {
+        match error {
+            RunError::Listen { port, cause } => {
+                let flag = if process.metrics_port == Some(port) { "--metrics-port" } else { "--health-probe-port" };
+                anyhow::Error::new(listen_problem(flag, port, &cause))
+            }
+            RunError::Lease(_) | RunError::Provider(_) => anyhow::Error::new(error),
+        }
+    })
+}
+
+/// Returns the problem that the port of a flag cannot be opened.
+pub(super) fn listen_problem(flag: &str, port: u16, cause: &io::Error) -> Problem {
+    Problem::new(format!("{flag} {port}: cannot listen on the port: {cause}"))
+        .with_hint(format!("stop the program that uses the port, or give another port with {flag}"))
 }
 
 /// Starts the process's log, which writes every line to all `outputs`.

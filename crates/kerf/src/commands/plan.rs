@@ -67,7 +67,7 @@ fn make_plan(
     let at = options.at.unwrap_or_else(|| now_in_whole_seconds(clock));
     let mut plan_input = PlanInput::new(loaded.objects, provider.as_ref(), at);
     drop(progress);
-    for warning in loaded.warnings.iter().chain(&plan_input.warnings) {
+    for warning in options.settings.warnings.iter().chain(&loaded.warnings).chain(&plan_input.warnings) {
         messages.print_warning(warning);
     }
     for gate in gates_without_effect(options) {

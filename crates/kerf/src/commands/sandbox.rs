@@ -15,7 +15,7 @@ use anyhow::Context as _;
 use kerf_controllers::{Metrics, ProcessSettings};
 use kerf_operator::logs;
 use kerf_runtime::{Clock, Shutdown, ShutdownSignal};
-use kerf_sandbox::{ApiServer, Cluster, ClusterConfig, ClusterEvent, Timing, install_crds};
+use kerf_sandbox::{ApiServer, Cluster, ClusterConfig, ClusterEvent, ServeError, Timing, install_crds};
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::process::{Child, Command};
 use tokio::signal::unix::{SignalKind, signal};
@@ -37,7 +37,7 @@ const HINTS_WITH_KERF: &str = "  \
 ";
 /// Commands to try next while the demo runs.
 const HINTS_IN_DEMO: &str = "  \
-  kubectl get nodeclaims,nodes,pods -w
+  kubectl get nodeclaims -w
   kerf plan                                     # what Kerf would do now
 ";
 /// Commands to try next if the cluster runs without Kerf.
@@ -69,12 +69,16 @@ async fn serve(options: SandboxOptions, clock: Clock, provider: Arc<dyn Provider
     let mut stop_signals = StopSignals::listen().map_err(CommandFailure::ExecutionFailed)?;
     let timing = if options.instant { Timing::INSTANT } else { Timing::LIFELIKE };
     let (cluster, events) = Cluster::start_with_events(ClusterConfig { clock, seed: options.seed, timing });
-    let server_handle = cluster
-        .api()
-        .serve(options.port)
-        .await
-        .context("cannot start the cluster")
-        .map_err(CommandFailure::ExecutionFailed)?;
+    let server_handle = cluster.api().serve(options.port).await.map_err(|error| {
+        CommandFailure::ExecutionFailed(match error {
+            ServeError::Listen { port, source } => {
+                anyhow::Error::new(controller_process::listen_problem("--port", port, &source))
+            }
+            ServeError::Certificate(_) | ServeError::Tls(_) | ServeError::Token => {
+                anyhow::Error::new(error).context("cannot start the cluster")
+            }
+        })
+    })?;
     cluster.add_nodes(options.nodes).context("cannot create the nodes").map_err(CommandFailure::ExecutionFailed)?;
     let file = KubeconfigFile::write(options.kubeconfig.as_deref(), server_handle.kubeconfig())?;
     let kerf = SandboxController {

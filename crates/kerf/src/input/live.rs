@@ -69,19 +69,38 @@ pub(super) fn read(selectors: SelectorKinds) -> Result<Vec<Source>, CommandFailu
     })?;
     runtime.block_on(async {
         let Ok(config) = Config::infer().await else {
-            return Err(CommandFailure::bad_input(missing_cluster_problem().await));
+            let no_kubeconfig = Problem::new(
+                "no input: give manifests with -f, or a cluster with KUBECONFIG or ~/.kube/config",
+            )
+            .with_hint(
+                "kubectl get nodepools,nodeclaims,kwoknodeclasses,nodes,pods,daemonsets -A -o json | kerf plan -f -",
+            );
+            let hint = "fix the file, set KUBECONFIG to another file, or give manifests with -f";
+            return Err(CommandFailure::bad_input(missing_cluster_problem(no_kubeconfig, hint).await));
         };
+        let server = describe_server(&config);
         let client = Client::try_from(config).map_err(|cause| {
             CommandFailure::ExecutionFailed(anyhow::Error::new(cause).context("cannot use the kubeconfig"))
         })?;
-        read_with_client(client, selectors).await
+        read_with_client(client, &server, selectors).await
     })
 }
 
-/// Returns the reason why the kubeconfig leads to no cluster: there is no kubeconfig, or it is
-/// invalid.
-async fn missing_cluster_problem() -> Problem {
-    let kubeconfig_paths = std::env::var("KUBECONFIG").ok().filter(|paths| !paths.is_empty());
+/// Returns the address of the server and, if it is set, the value of `KUBECONFIG`, for messages.
+fn describe_server(config: &Config) -> String {
+    let url = config.cluster_url.to_string();
+    let url = url.trim_end_matches('/');
+    kubeconfig_variable().map_or_else(|| url.to_owned(), |paths| format!("{url} (KUBECONFIG {paths})"))
+}
+
+fn kubeconfig_variable() -> Option<String> {
+    std::env::var("KUBECONFIG").ok().filter(|paths| !paths.is_empty())
+}
+
+/// Returns the reason why the kubeconfig leads to no cluster: `no_kubeconfig` if there is none, or
+/// the reason why it cannot be used, with `hint`.
+pub(crate) async fn missing_cluster_problem(no_kubeconfig: Problem, hint: &str) -> Problem {
+    let kubeconfig_paths = kubeconfig_variable();
     let kubeconfig = Config::from_kubeconfig(&KubeConfigOptions::default()).await;
     let message = match kubeconfig.err() {
         Some(KubeconfigError::ReadConfig(cause, path))
@@ -89,12 +108,7 @@ async fn missing_cluster_problem() -> Problem {
         {
             format!("{}: cannot be read: {cause}", path.display())
         }
-        None | Some(KubeconfigError::FindPath | KubeconfigError::ReadConfig(..)) => {
-            let hint =
-                "kubectl get nodepools,nodeclaims,kwoknodeclasses,nodes,pods,daemonsets -A -o json | kerf plan -f -";
-            return Problem::new("no input: give manifests with -f, or a cluster with KUBECONFIG or ~/.kube/config")
-                .with_hint(hint);
-        }
+        None | Some(KubeconfigError::FindPath | KubeconfigError::ReadConfig(..)) => return no_kubeconfig,
         Some(cause) => {
             let paths = kubeconfig_paths.as_deref().unwrap_or("~/.kube/config");
             // After its first line a parser's message quotes the file, which may contain secrets.
@@ -102,19 +116,27 @@ async fn missing_cluster_problem() -> Problem {
             format!("{paths}: cannot be used: {}", cause.lines().next().unwrap_or_default())
         }
     };
-    Problem::new(message).with_hint("fix the file, set KUBECONFIG to another file, or give manifests with -f")
+    Problem::new(message).with_hint(hint)
 }
 
-/// Reads the cluster of a client.
-pub(super) async fn read_with_client(client: Client, selectors: SelectorKinds) -> Result<Vec<Source>, CommandFailure> {
+/// Reads the cluster of a client. `server` is the name of its API server in messages.
+pub(super) async fn read_with_client(
+    client: Client,
+    server: &str,
+    selectors: SelectorKinds,
+) -> Result<Vec<Source>, CommandFailure> {
     let selector_kinds = if selectors == SelectorKinds::Read { SELECTOR_KINDS.as_slice() } else { &[] };
-    ListOnlyClient(client).list_all(LISTED_KINDS.iter().chain(selector_kinds)).await
+    ListOnlyClient { client, server }.list_all(LISTED_KINDS.iter().chain(selector_kinds)).await
 }
 
 /// A client that can only list.
-struct ListOnlyClient(Client);
+struct ListOnlyClient<'s> {
+    client: Client,
+    /// Name of the API server in messages.
+    server: &'s str,
+}
 
-impl ListOnlyClient {
+impl ListOnlyClient<'_> {
     /// Lists every kind. The error names all kinds that may not be read, not only the first.
     async fn list_all(&self, kinds: impl Iterator<Item = &'static ListedKind>) -> Result<Vec<Source>, CommandFailure> {
         let mut sources = Vec::new();
@@ -133,6 +155,10 @@ impl ListOnlyClient {
                     Problem::new(format!("the cluster does not serve the kind {}", kind.name()))
                         .with_hint("kerf crds | kubectl apply --server-side -f -"),
                 ),
+                Err(cause @ (kube::Error::Service(_) | kube::Error::HyperError(_))) => {
+                    let problem = unreachable_server_problem(self.server, &cause);
+                    return Err(CommandFailure::ExecutionFailed(anyhow::Error::new(problem)));
+                }
                 Err(cause) => {
                     let cause = anyhow::Error::msg(Causes(&cause).to_string()).context(format!("cannot list {name}"));
                     return Err(CommandFailure::ExecutionFailed(cause));
@@ -144,8 +170,20 @@ impl ListOnlyClient {
 
     async fn list(&self, path: &str) -> Result<String, kube::Error> {
         let request = http::Request::get(path).body(Vec::new()).map_err(kube::Error::HttpError)?;
-        self.0.request_text(request).await
+        self.client.request_text(request).await
     }
+}
+
+/// Describes a failed connection by its innermost cause: the other errors name parts of libraries.
+fn unreachable_server_problem(server: &str, error: &kube::Error) -> Problem {
+    let error: &(dyn std::error::Error + 'static) = error;
+    let innermost = std::iter::successors(Some(error), |error| error.source()).last().unwrap_or(error);
+    let text = innermost.to_string();
+    let text = text.split(" (os error").next().unwrap_or_default();
+    let mut chars = text.chars();
+    let first = chars.next().map(|first| first.to_lowercase().to_string()).unwrap_or_default();
+    Problem::new(format!("cannot reach {server}: {first}{}", chars.as_str()))
+        .with_hint("check with `kubectl version` that the API server runs, or set KUBECONFIG to another file")
 }
 
 fn is_optional_kind(kind: InputKind) -> bool {

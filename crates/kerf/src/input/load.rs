@@ -75,7 +75,7 @@ pub(crate) fn load_live(selectors: SelectorKinds, threads: NonZeroUsize) -> Resu
 
 /// Loads the cluster of a client; writes nothing to it.
 pub(crate) async fn load_with_client(client: kube::Client, selectors: SelectorKinds) -> Result<Loaded, CommandFailure> {
-    let sources = live::read_with_client(client, selectors).await?;
+    let sources = live::read_with_client(client, "the cluster", selectors).await?;
     let (loaded, problems) =
         load_sources(&sources, ValidationScope::SuspiciousOnly, NonZeroUsize::MIN, WorkloadControllers::Present);
     fail_on_problems(loaded, problems)
@@ -94,9 +94,9 @@ fn fail_on_problems(loaded: Loaded, mut problems: Vec<Problem>) -> Result<Loaded
 /// States whether workload controllers create the missing pods of workloads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum WorkloadControllers {
-    /// They do: the pods of the input are complete.
+    /// Controllers create them: the pods of the input are complete.
     Present,
-    /// They do not: the missing pods are added to the input.
+    /// No controller creates them: the missing pods are added to the input.
     Absent,
 }
 

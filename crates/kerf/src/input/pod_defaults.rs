@@ -45,16 +45,16 @@ pub(super) struct PriorityClass {
 pub(super) struct Findings {
     pub(super) warnings: Vec<String>,
     /// Problems for which an API server rejects the pod.
-    pub(super) refusals: Vec<FieldProblem>,
+    pub(super) rejections: Vec<FieldProblem>,
 }
 
 impl Findings {
     /// Returns warnings and problems as warnings: an API server accepts a template and rejects its
     /// pods.
     pub(super) fn into_template_warnings(self) -> Vec<String> {
-        let refusals =
-            self.refusals.into_iter().map(|problem| format!("an API server would reject its pods: {problem}"));
-        self.warnings.into_iter().chain(refusals).collect()
+        let rejections =
+            self.rejections.into_iter().map(|problem| format!("an API server would reject its pods: {problem}"));
+        self.warnings.into_iter().chain(rejections).collect()
     }
 }
 
@@ -87,8 +87,8 @@ impl PodDefaults {
         if contains_any(body, &DEFAULTED_FIELD_MARKERS) {
             let mut tree = body.tree().map_err(|problem| vec![problem])?;
             let findings = self.apply_defaults(&mut tree);
-            if !findings.refusals.is_empty() {
-                return Err(findings.refusals.into());
+            if !findings.rejections.is_empty() {
+                return Err(findings.rejections.into());
             }
             warnings = findings.warnings;
             pod = decode_tree(tree)?;
@@ -133,7 +133,7 @@ impl PodDefaults {
         let class = |field: &str| spec.get(field).and_then(Value::as_str).map(str::to_owned);
         if let Some(name) = class("runtimeClassName").filter(|name| !name.is_empty()) {
             match self.runtimes.get(name.as_str()) {
-                Some(class) => findings.refusals = class.apply_to_spec(spec),
+                Some(class) => findings.rejections = class.apply_to_spec(spec),
                 None => findings.warnings.push(format!(
                     "RuntimeClass `{name}` is not in the input: its overhead is not counted, and an API server without the class rejects the pod"
                 )),

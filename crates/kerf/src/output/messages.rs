@@ -35,7 +35,10 @@ impl<'t> Messages<'t> {
     pub(crate) fn print_failure(&mut self, failure: &CommandFailure) -> Exit {
         match failure {
             CommandFailure::BadInput(problems) => problems.iter().for_each(|problem| self.print_problem(problem)),
-            CommandFailure::ExecutionFailed(error) => self.write_line("error", "31", &Causes(error.as_ref())),
+            CommandFailure::ExecutionFailed(error) => match error.downcast_ref::<Problem>() {
+                Some(problem) => self.print_problem(problem),
+                None => self.write_line("error", "31", &Causes(error.as_ref())),
+            },
         }
         failure.exit()
     }
@@ -81,5 +84,14 @@ mod tests {
         let exit = Messages::to_buffer(&mut stderr).print_failure(&CommandFailure::ExecutionFailed(error));
         assert_eq!(exit, Exit::Failed);
         assert_eq!(String::from_utf8(stderr).unwrap(), "error: cannot start: cannot read the file: no such file\n");
+    }
+
+    #[test]
+    fn a_failure_can_have_a_hint() {
+        let problem = Problem::new("cannot start").with_hint("try again");
+        let failure = CommandFailure::ExecutionFailed(anyhow::Error::new(problem));
+        let mut stderr = Vec::new();
+        assert_eq!(Messages::to_buffer(&mut stderr).print_failure(&failure), Exit::Failed);
+        assert_eq!(String::from_utf8(stderr).unwrap(), "error: cannot start\nhint:  try again\n");
     }
 }

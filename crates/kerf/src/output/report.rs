@@ -75,13 +75,13 @@ fn describe_times_to_run(times: TimesToRun) -> String {
 }
 
 fn describe_steady(steady: &SteadyReport) -> String {
-    let SteadyReport { evictions, unchanged_evicted, appraisals, dearest } = steady;
+    let SteadyReport { evictions, unchanged_evicted, cost_comparisons, most_expensive } = steady;
     let mut text = format!("{evictions} pods evicted, {unchanged_evicted} of them of unchanged workloads");
-    if let Some(dearest) = dearest {
-        let (permille, at) = (dearest.permille(), format_clock(dearest.at_seconds));
+    if let Some(most_expensive) = most_expensive {
+        let (permille, at) = (most_expensive.permille(), format_clock(most_expensive.at_seconds));
         let _ = write!(
             text,
-            "; cost at most {}.{} % of the best plan's (at {at}; {appraisals} comparisons)",
+            "; cost at most {}.{} % of the best plan's (at {at}; {cost_comparisons} comparisons)",
             permille / 10,
             permille % 10
         );

@@ -5,6 +5,7 @@
 mod conventions;
 mod crds;
 mod disruption;
+mod documentation;
 mod input;
 mod live;
 mod plan;

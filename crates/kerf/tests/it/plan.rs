@@ -196,6 +196,65 @@ fn a_value_that_an_api_server_rejects_is_bad_input() {
     assert!(empty.stderr.contains("an API server rejects a pod without containers"), "{}", empty.stderr);
 }
 
+#[test]
+fn an_unreachable_server_is_named_with_its_kubeconfig() {
+    let config =
+        "{apiVersion: v1, kind: Config, current-context: c, contexts: [{name: c, context: {cluster: c, user: c}}],
+        users: [{name: c, user: {token: t}}], clusters: [{name: c, cluster: {server: 'https://127.0.0.1:1'}}]}";
+    let folder = temp_folder(&[("config", config)]);
+    assert_snapshot!(kerf(&["plan"]).env("KUBECONFIG", "config").current_dir(folder.path()).transcript(), @r"
+    exit code 1
+    --- stderr
+    error: cannot reach https://127.0.0.1:1 (KUBECONFIG config): connection refused
+    hint:  check with `kubectl version` that the API server runs, or set KUBECONFIG to another file
+    ");
+}
+
+#[test]
+fn a_controller_without_a_cluster_is_reported() {
+    let folder = temp_folder(&[("malformed", "a: [b")]);
+    let controller =
+        |name: &str, value: &str| kerf(&["controller"]).env(name, value).current_dir(folder.path()).transcript();
+    assert_snapshot!(controller("HOME", "home") + &controller("KUBECONFIG", "malformed"), @r"
+    exit code 2
+    --- stderr
+    error: no cluster: give one with KUBECONFIG or ~/.kube/config
+    hint:  set KUBECONFIG, or run in a pod with a service account
+    exit code 2
+    --- stderr
+    error: malformed: cannot be used: failed to parse kubeconfig YAML: error: line 1 column 4: unclosed bracket '['
+    hint:  fix the file, or set KUBECONFIG to another file
+    ");
+}
+
+#[test]
+fn values_of_the_wrong_form_are_reported_with_an_example() {
+    let of = |arguments: &[&str]| kerf(&[&["plan", "-f", "a.yaml"], arguments].concat()).transcript();
+    assert_snapshot!(of(&["--at", "now"]) + &of(&["--threads", "0"]), @r"
+    exit code 2
+    --- stderr
+    error: invalid value 'now' for '--at <TIME>': expected a date and time with a time zone, for example 2026-03-04T12:00:00Z
+
+    For more information, try '--help'.
+    exit code 2
+    --- stderr
+    error: invalid value '0' for '--threads <NUMBER>': expected a number of at least 1
+
+    For more information, try '--help'.
+    ");
+}
+
+#[test]
+fn an_unknown_feature_gate_is_a_warning() {
+    let output = kerf(&["plan", "-f", "-", "--feature-gates", "Foo=true"])
+        .stdin("apiVersion: v1\nkind: Namespace\nmetadata: {name: a}\n")
+        .run();
+    assert_eq!(
+        (output.code, output.stderr.as_str()),
+        (0, "warning: feature gates: Foo is unknown and has no effect\n")
+    );
+}
+
 // Spec 09 section 1: bad input names the file and what was expected.
 #[test]
 fn an_invalid_kubeconfig_is_reported() {
@@ -315,7 +374,7 @@ fn spec_09_10_every_problem_of_the_instance_types_is_named() {
     assert_snapshot!(output("text.json"), @r"
     exit code 2
     --- stderr
-    error: text.json: file: is not JSON: expected ident at line 1 column 2
+    error: text.json: is not JSON: expected ident at line 1 column 2
     ");
     assert_snapshot!(output("bad.json"), @r#"
     exit code 2

@@ -19,7 +19,7 @@ fn in_process_kerf() -> (KerfProgram, tempfile::TempDir) {
         let output = kerf::plan([OsString::from("kerf")].into_iter().chain(arguments));
         match output.code {
             0 => Ok(output.stdout),
-            code => Err(KerfError::Refused { code: code.to_string(), message: output.stderr }),
+            code => Err(KerfError::Failed { code: code.to_string(), message: output.stderr }),
         }
     };
     (KerfProgram::with_runner(Box::new(run), scratch.path().to_owned()), scratch)
@@ -39,7 +39,7 @@ fn the_program_prints_what_its_library_returns() {
         );
     }
     let rejection = |kerf: &KerfProgram| match kerf.plan_output("{}", "[]", &[]) {
-        Err(KerfError::Refused { message, .. }) => message,
+        Err(KerfError::Failed { message, .. }) => message,
         other => panic!("{other:?}"),
     };
     assert_eq!(rejection(&library), rejection(&program));

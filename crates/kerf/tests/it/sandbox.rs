@@ -90,6 +90,58 @@ fn a_sandbox_prints_how_to_use_it_and_stops_cleanly() {
     assert!(!std::path::Path::new(&path).exists(), "{path} is left behind");
 }
 
+// kubectl watches one kind at a time, so the hint must name one kind.
+#[test]
+fn the_demo_prints_how_to_watch_it() {
+    let mut child = Command::new(assert_cmd::cargo::cargo_bin!("kerf"))
+        .args(["sandbox", "--demo"])
+        .env_clear()
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let hints: Vec<String> =
+        lines.skip_while(|line| !line.contains("KUBECONFIG=")).skip(1).take_while(|line| !line.is_empty()).collect();
+    assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    insta::assert_snapshot!(hints.join("\n"), @r"
+      kubectl get nodeclaims -w
+      kerf plan                                     # what Kerf would do now
+    ");
+}
+
+#[test]
+fn a_port_in_use_is_reported_with_its_flag() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port().to_string();
+    for (flag, arguments) in [("--port", &["--no-controller"][..]), ("--metrics-port", &[])] {
+        let output = kerf(&[&["sandbox", flag, &port], arguments, &["--", "sleep", "60"]].concat()).run();
+        let expected = format!(
+            "error: {flag} {port}: cannot listen on the port: Address already in use (os error 98)\n\
+             hint:  stop the program that uses the port, or give another port with {flag}\n"
+        );
+        assert_eq!((output.code, output.stderr), (1, expected));
+    }
+}
+
+#[test]
+fn a_controller_without_crds_logs_how_to_install_them() {
+    let kerf = assert_cmd::cargo::cargo_bin!("kerf");
+    let mut child = Command::new(kerf)
+        .args(["sandbox", "--no-controller", "--instant", "--"])
+        .arg(kerf)
+        .args(["controller", "--disable-leader-election", "--metrics-port=0", "--health-probe-port=0"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let line = lines.find(|line| line.contains("kind is not installed") && line.contains("NodePool")).unwrap();
+    assert!(Command::new("kill").arg(child.id().to_string()).status().unwrap().success());
+    child.wait().unwrap();
+    let line: serde_json::Value = serde_json::from_str(&line).unwrap();
+    assert_eq!(line["hint"], "kerf crds | kubectl apply --server-side -f -");
+}
+
 // A signal to the sandbox also ends the command, and the command can stop its own children first.
 #[test]
 fn a_command_gets_sigterm_before_it_is_killed() {
@@ -153,13 +205,4 @@ fn kerf_grows_the_cluster_and_drains_a_node_that_is_deleted() {
     let (pods, claims) = output.stdout.trim().split_once('\n').unwrap();
     assert_eq!(pods.trim(), "12 Running", "{}", output.stderr);
     assert!(!claims.is_empty() && claims.split(' ').all(|ready| ready == "True"), "{claims}");
-}
-
-#[test]
-fn a_port_in_use_is_reported() {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let port = listener.local_addr().unwrap().port().to_string();
-    let output = kerf(&["sandbox", "--metrics-port", &port, "--", "/bin/sleep", "1000"]).run();
-    assert_eq!(output.code, 1);
-    assert!(output.stderr.contains(&format!("cannot listen on port {port}: ")), "{}", output.stderr);
 }

@@ -37,7 +37,7 @@ fn the_story_scenario_completes() {
     let output = run_story(&[]);
     assert_eq!(output.code, 0, "{}", output.stdout);
     assert!(
-        output.stdout.contains("» 50 pods, ") && output.stdout.ends_with("Invariants  all held\n"),
+        output.stdout.contains("» 50 pods are created") && output.stdout.ends_with("Invariants  all held\n"),
         "{}",
         output.stdout
     );
@@ -100,7 +100,30 @@ fn a_broken_invariant_exits_with_1_and_prints_the_seed() {
     let output = kerf(&["sandbox", "run", "big.yaml", "--seed", "9"]).current_dir(folder.path()).run();
     assert_eq!(output.code, 1, "{}", output.stderr);
     assert!(output.stdout.contains("1 violated (repeat with --seed 9)"), "{}", output.stdout);
-    assert!(output.stdout.contains("every pod runs: 1 pending pods, for example default/giant"), "{}", output.stdout);
+    assert!(output.stdout.contains("every pod runs: 1 pending pod, for example default/giant"), "{}", output.stdout);
+}
+
+// A failed step is a violation that names the step by its path in the file.
+#[test]
+fn a_step_that_fails_is_reported_with_its_path() {
+    let text = "
+name: Failures
+until: 1m
+steps:
+  - {at: 0s, apply: [{apiVersion: v1, kind: Foo, metadata: {name: a}}]}
+  - {at: 1s, scale: {kind: Deployment, name: web, replicas: 2}}
+  - {at: 2s, interrupt: {capacityType: foo, count: 1}}
+";
+    let folder = temp_folder(&[("failures.yaml", text)]);
+    let output = kerf(&["sandbox", "run", "failures.yaml"]).current_dir(folder.path()).run();
+    assert_eq!(output.code, 1, "{}", output.stderr);
+    let (_, invariants) = output.stdout.split_once("Invariants").unwrap();
+    insta::assert_snapshot!(invariants, @r#"
+      3 violated (repeat with --seed 0)
+      00:00:00  every step succeeds: steps[0].apply[0]: the cluster does not serve the kind Foo
+      00:00:01  every step succeeds: steps[1].scale: deployments.apps "web" not found
+      00:00:02  every step succeeds: steps[2].interrupt: no node has the capacity type foo
+    "#);
 }
 
 // Spec 09 section 1: a pipe that closes early ends the program with the right code. A scenario that

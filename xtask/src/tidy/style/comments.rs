@@ -63,7 +63,10 @@ pub(super) fn question_words(repository: &Repository) -> Count {
 
 /// Counts words that treat pods, nodes and processes as persons.
 pub(super) fn who_words(repository: &Repository) -> Count {
-    let is_person = |word: &str| matches!(word, "who" | "whoever" | "nobody" | "somebody");
+    let is_person = |word: &str| {
+        let is_any = matches!(word, "anybody" | "anyone" | "everybody" | "everyone");
+        is_any || matches!(word, "who" | "whoever" | "nobody" | "somebody" | "someone")
+    };
     let places = collect(repository, |_, comment| {
         let word = code::words(comment.text).find(|word| is_person(&word.to_lowercase()))?;
         Some(format!("`{word}` in: {}", comment.text))
@@ -71,22 +74,65 @@ pub(super) fn who_words(repository: &Repository) -> Count {
     Count { name: "who-words", advice: "name the pod, node or component", places }
 }
 
-/// Counts the passive of say, tell, look, hear and ask, which hides the component that acts.
+/// Counts the passive of say, tell, look, hear and ask, which hides the component that acts. It may
+/// begin on one line of a comment and end on the next.
 pub(super) fn passive_speech(repository: &Repository) -> Count {
-    let places = collect(repository, |_, comment| {
-        let words: Vec<String> = code::words(comment.text).map(str::to_lowercase).collect();
-        let is_passive = words.iter().enumerate().any(|(index, word)| {
-            matches!(word.as_str(), "said" | "told" | "looked" | "heard" | "asked") && follows_to_be(&words[..index])
-        });
-        is_passive.then(|| comment.text.to_owned())
-    });
+    let mut places = Vec::new();
+    for file in repository.rust() {
+        for sentence in sentences(&file.comments()) {
+            for (index, word) in sentence.iter().enumerate() {
+                if matches!(word.text.as_str(), "said" | "told" | "looked" | "heard" | "asked")
+                    && follows_to_be(&sentence[..index])
+                {
+                    places.push(place(file, word.comment, word.comment.text.to_owned()));
+                }
+            }
+        }
+    }
     Count { name: "passive-say-tell-look-hear-ask", advice: "name the component and what it does", places }
 }
 
-/// Returns true if a form of *to be* is one of the last two words.
-fn follows_to_be(before: &[String]) -> bool {
-    let is_form = |word: &String| matches!(word.as_str(), "is" | "are" | "was" | "were" | "be" | "been" | "being");
-    before.iter().rev().take(2).any(is_form)
+/// Returns true if the words end with a form of *to be*, one word in between and any number of
+/// adverbs.
+fn follows_to_be(before: &[SentenceWord]) -> bool {
+    let is_form = |word: &str| matches!(word, "is" | "are" | "was" | "were" | "be" | "been" | "being");
+    let is_adverb = |word: &str| {
+        let is_frequent = matches!(word, "not" | "never" | "also" | "already" | "always" | "ever" | "first" | "just");
+        is_frequent
+            || word.ends_with("ly")
+            || matches!(word, "now" | "often" | "once" | "only" | "still" | "then" | "yet")
+    };
+    let mut words = before.iter().rev().map(|word| word.text.as_str()).skip_while(|word| is_adverb(word));
+    words.by_ref().take(2).any(is_form)
+}
+
+/// A word of a comment, in lower case.
+struct SentenceWord<'c, 's> {
+    comment: &'c Comment<'s>,
+    text: String,
+}
+
+/// Returns the sentences of the comments. Consecutive lines of one kind are one text.
+fn sentences<'c, 's>(comments: &'c [Comment<'s>]) -> Vec<Vec<SentenceWord<'c, 's>>> {
+    let mut sentences = Vec::new();
+    let mut sentence = Vec::new();
+    for (index, comment) in comments.iter().enumerate() {
+        let is_continued = index.checked_sub(1).is_some_and(|before| {
+            let before = &comments[before];
+            before.line + 1 == comment.line && before.kind == comment.kind && !comment.text.is_empty()
+        });
+        if !is_continued {
+            sentences.push(std::mem::take(&mut sentence));
+        }
+        for token in comment.text.split_whitespace() {
+            sentence.extend(code::words(token).map(|word| SentenceWord { comment, text: word.to_lowercase() }));
+            if token.ends_with(['.', '!', '?']) {
+                sentences.push(std::mem::take(&mut sentence));
+            }
+        }
+    }
+    sentences.push(sentence);
+    sentences
 }
 
 fn collect(repository: &Repository, text: impl Fn(&TextFile, &Comment) -> Option<String>) -> Vec<Place> {
@@ -123,7 +169,7 @@ fn item_name(line: &str) -> Option<&str> {
 /// Returns true if each word of the comment is a filler or part of the name. A plural counts as its
 /// singular.
 fn repeats(comment: &str, name: &str) -> bool {
-    let name: Vec<String> = parts(name).iter().map(|part| singular(part)).collect();
+    let name: Vec<String> = code::name_parts(name).iter().map(|part| singular(part)).collect();
     let mut words = code::words(comment).map(str::to_lowercase).peekable();
     words.peek().is_some() && words.all(|word| FILLERS.contains(&word.as_str()) || name.contains(&singular(&word)))
 }
@@ -131,22 +177,6 @@ fn repeats(comment: &str, name: &str) -> bool {
 fn singular(word: &str) -> String {
     let is_plural = word.len() > 3 && word.ends_with('s') && !word.ends_with("ss");
     if is_plural { word[..word.len() - 1].to_owned() } else { word.to_owned() }
-}
-
-/// Splits `NodeClaim`, `node_claim` and `NODE_CLAIM` into `node` and `claim`.
-fn parts(name: &str) -> Vec<String> {
-    let mut parts = vec![String::new()];
-    let mut after_lower = false;
-    for c in name.chars() {
-        if c == '_' || (c.is_uppercase() && after_lower) {
-            parts.push(String::new());
-        }
-        after_lower = c.is_lowercase();
-        if c != '_' {
-            parts.last_mut().expect("there is always a last part").extend(c.to_lowercase());
-        }
-    }
-    parts
 }
 
 #[cfg(test)]
@@ -181,11 +211,20 @@ mod tests {
     #[test]
     fn words_for_persons_are_found_in_any_case() {
         assert_eq!(lines(who_words, "// Whoever.\n// whole\n//! a pod who\nlet nobody = 1;\n"), [1, 3]);
+        assert_eq!(lines(who_words, "// Someone.\n// for anyone\n/// everybody\n// one\n"), [1, 2, 3]);
     }
 
     #[test]
-    fn passive_speech_may_have_one_word_between() {
-        let source = "// It is told.\n// are never asked\n// the pod was there and said\n// he said\n";
-        assert_eq!(lines(passive_speech, source), [1, 2]);
+    fn passive_speech_may_have_one_word_and_adverbs_between() {
+        let source = "// It is told.\n// are never asked.\n// the pod was there and said.\n// he said.\n// be it never only told.\n";
+        assert_eq!(lines(passive_speech, source), [1, 2, 5]);
+    }
+
+    #[test]
+    fn passive_speech_is_found_across_lines_of_one_sentence() {
+        assert_eq!(lines(passive_speech, "/// A pod that must be\n/// told.\nfn a() {}\n"), [2]);
+        let others =
+            "// what it is.\n// Asked once.\n\n// what it is\n\n// told\n//! as it is\n// told\n// is\n//\n// told\n";
+        assert_eq!(lines(passive_speech, others), Vec::<usize>::new());
     }
 }

@@ -39,11 +39,11 @@ pub(super) enum ProgramNode {
 /// The result that a selection returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SelectMode {
-    /// The field; an error if it is absent.
+    /// The field. It is an error if the field is absent.
     Field,
     /// A boolean: true if the field is present.
     Presence,
-    /// The field as an optional; none if it is absent.
+    /// The field as an optional, which is empty if the field is absent.
     Optional,
 }
 

@@ -92,7 +92,7 @@ fn drift_is_not_validated_again() {
     assert_eq!(revalidated_nodes(&fixture, &fixture.replace("provider-drift=AMIDrift", "")), Ok(vec!["n".into()]));
 }
 
-/// Each node can only be replaced by itself, because its pod fits on no other node.
+/// Nodes can only be replaced one at a time, because the pod of one fits on no other node.
 const SHRINKING: &str =
     "type odd cpu=5 mem=20Gi \n pool-node a type=odd \n pool-node b type=odd \n pod x on=a cpu=3 \n pod y on=b cpu=3";
 

@@ -61,16 +61,16 @@ fn a_domain_that_only_another_pod_requires_is_not_required() {
         "maxSkew": 1, "topologyKey": "example.com/rack", "whenUnsatisfiable": "DoNotSchedule",
         "labelSelector": {"matchLabels": {"app": "y"}},
     }]});
-    let rack = json!({"key": "example.com/rack", "operator": "In", "values": ["one"]});
+    let host_group = json!({"key": "example.com/rack", "operator": "In", "values": ["one"]});
     let mut racked = claim(&["x-0"], &["l"], &["a"]);
-    racked["requirements"].as_array_mut().expect("a claim lists its requirements").push(rack.clone());
+    racked["requirements"].as_array_mut().expect("a claim lists its requirements").push(host_group.clone());
     let incomplete = plan(&[racked], json!([]), &["y-0"]);
     let objects = |pool: Value| [pool, pod("x-0", "1", json!({})), pod("y-0", "1", spread.clone())];
     assert_eq!(addable_in(&objects(pool(json!({}))), &incomplete), Vec::new());
     let mut unracked = incomplete.clone();
     unracked["provisioning"]["nodeClaims"][0]["requirements"][2]["operator"] = json!("NotIn");
     assert_eq!(addable_in(&objects(pool(json!({}))), &unracked), Vec::new());
-    let offering = pool(json!({"template": {"spec": {"requirements": [rack]}}}));
+    let offering = pool(json!({"template": {"spec": {"requirements": [host_group]}}}));
     assert_eq!(addable_in(&objects(offering), &incomplete), expected_placement("y-0", "claim 0 (default)"));
 }
 

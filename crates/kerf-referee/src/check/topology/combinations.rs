@@ -16,8 +16,8 @@ use crate::plan::{Plan, PlanClaim};
 use crate::random::Random;
 use crate::storage::HOSTNAME;
 
-/// Up to this number, all combinations are tried. Beyond it, the estimates and a random sample of a
-/// quarter of this number.
+/// Up to this number, all combinations are tried. If there are more, the combination of the
+/// estimates and a random sample of a quarter of this number are tried.
 pub const MAX_COMBINATIONS: usize = 256;
 
 pub(in crate::check) fn check(cluster: &ClusterManifests, catalogue: &Catalogue, plan: &Plan) -> Vec<Violation> {
@@ -80,8 +80,8 @@ fn find_in_combinations<T>(
         .iter()
         .enumerate()
         .map(|(index, claim)| {
-            let on = |pod_index: usize| planned[pod_index] == Some(first_new + index);
-            claim_variants(&topology, cluster, catalogue, index, claim, on)
+            let is_on_claim = |pod_index: usize| planned[pod_index] == Some(first_new + index);
+            claim_variants(&topology, cluster, catalogue, index, claim, is_on_claim)
         })
         .collect();
     combinations(&choices).iter().find_map(|combination| {
@@ -125,7 +125,7 @@ fn claim_variants(
     catalogue: &Catalogue,
     index: usize,
     claim: &PlanClaim,
-    on: impl Fn(usize) -> bool + Copy,
+    is_on_claim: impl Fn(usize) -> bool + Copy,
 ) -> Vec<PlacementTarget> {
     let name = claim_name(index, claim);
     let Some(pool) = cluster.pool(&claim.node_pool) else {
@@ -136,7 +136,7 @@ fn claim_variants(
         labels.insert(HOSTNAME.to_owned(), name.clone());
         PlacementTarget::planned_node(name.clone(), labels, pool.taints.clone())
     };
-    let keys = topology.topology_keys_for(on);
+    let keys = topology.topology_keys_for(is_on_claim);
     let mut launches = possible_launches(pool, &claim.requirements, &claim.instance_types, catalogue);
     let estimate = &claim.estimate;
     launches.sort_by_key(|launch| {
@@ -150,7 +150,7 @@ fn claim_variants(
     for launch in &launches {
         let target = target(Some(launch));
         let values: Vec<Option<String>> = keys.iter().map(|key| target.labels.get(*key).cloned()).collect();
-        let signature = (values, topology.spread_inclusions(&target, on));
+        let signature = (values, topology.spread_inclusions(&target, is_on_claim));
         if !seen.contains(&signature) {
             seen.push(signature);
             variants.push(target);

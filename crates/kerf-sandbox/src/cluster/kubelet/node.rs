@@ -338,7 +338,7 @@ impl ControlPlane {
             && instance.phase == InstancePhase::KubeletStopped
         {
             instance.phase = InstancePhase::Booting { until: Instant::now() };
-            self.queue.add(WorkItem::Machine(key));
+            self.queue.add(WorkItem::BootInstance(key));
         }
     }
 

@@ -124,7 +124,7 @@ fn ensure_record(plane: &mut ControlPlane, provider_id: &SmolStr, instance: &Clo
     }
     let node = plane.cache.nodes.iter().find(|(_, node)| node.spec.provider_id == *provider_id);
     let record = if let Some(key) = node.map(|(key, _)| key.clone()) {
-        plane.queue.add(WorkItem::Machine(key.clone()));
+        plane.queue.add(WorkItem::BootInstance(key.clone()));
         CloudInstanceRecord { phase: JoinPhase::Joined(key), faults: InstanceFaults::default() }
     } else {
         let faults = plane.cloud.draw_instance_faults(OfferingRef {

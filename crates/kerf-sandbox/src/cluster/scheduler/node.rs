@@ -14,7 +14,7 @@ use smol_str::SmolStr;
 use super::amounts::{Amounts, ResourceNames};
 use super::pod::{PodInfo, PodKey};
 
-/// Label whose values alternate in the order in which nodes are tried.
+/// Nodes are tried zone by zone in turn, by the values of this label.
 pub(super) const ZONE: &str = "topology.kubernetes.io/zone";
 pub(super) const HOSTNAME: &str = "kubernetes.io/hostname";
 
@@ -32,6 +32,8 @@ pub(super) struct NodeInfo {
     pub(super) images: BTreeMap<SmolStr, i64>,
     /// Sum of the requests of its pods.
     pub(super) used: Amounts,
+    /// Sum of its pods' requests for scoring ([`PodInfo::nonzero_requests`]): CPU and memory in the
+    /// units of [`Amounts`].
     pub(super) nonzero_used: [i64; 2],
     pub(super) pods: BTreeMap<PodKey, Arc<PodInfo>>,
     /// Number of its pods by priority. It answers quickly whether the node has pods of lower

@@ -195,8 +195,8 @@ impl SchedulerWriter {
 
     fn patch_status(&mut self, pod: &PodInfo, patch: &Value) {
         // A pod that was deleted or replaced needs no status.
-        if let Err(refused) = self.client.strategic_merge_patch(&format!("{}/status", path(pod)), patch) {
-            tracing::debug!(pod = %pod.key, %refused, "the status of a pod was not written");
+        if let Err(error) = self.client.strategic_merge_patch(&format!("{}/status", path(pod)), patch) {
+            tracing::debug!(pod = %pod.key, %error, "the status of a pod was not written");
         }
     }
 

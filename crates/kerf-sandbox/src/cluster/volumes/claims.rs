@@ -199,7 +199,7 @@ impl VolumeController {
     pub(super) fn merge_patch(&self, path: &str, patch: &Value) -> bool {
         let result = self.client.merge_patch(path, patch);
         if let Err(error) = result {
-            tracing::debug!(path, refused = %error, "a volume or a claim was not written");
+            tracing::debug!(path, %error, "a volume or a claim was not written");
         }
         result.is_ok()
     }

@@ -7,9 +7,9 @@ use serde_json::json;
 
 use crate::cluster::in_process_client::InProcessClient;
 
-/// Number of events that are remembered. At this number all are forgotten; the next repetition is
-/// then published again.
-const MAX_REMEMBERED_EVENTS: usize = 4096;
+/// Maximum number of events in [`EventRecorder::published`]. At this number all are removed; the
+/// next repetition is then published again.
+const MAX_RECORDED_EVENTS: usize = 4096;
 
 /// Component name of the volume controller in events.
 pub(super) const CONTROLLER_NAME: &str = "persistentvolume-controller";
@@ -40,7 +40,7 @@ impl EventRecorder {
         let (namespace, name) =
             (meta.namespace.as_deref().unwrap_or_default(), meta.name.as_deref().unwrap_or_default());
         let uid = meta.uid.clone().unwrap_or_default();
-        if self.published.len() >= MAX_REMEMBERED_EVENTS {
+        if self.published.len() >= MAX_RECORDED_EVENTS {
             self.published.clear();
         }
         if !self.published.insert((uid.clone(), text.reason, text.message.clone())) {

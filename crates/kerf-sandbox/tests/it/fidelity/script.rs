@@ -8,7 +8,7 @@ mod deletion;
 mod kinds;
 mod patches;
 mod reading;
-mod refusals;
+mod rejections;
 mod resources;
 mod subresources;
 mod watches;
@@ -28,7 +28,7 @@ pub(super) fn all() -> Vec<RequestStep> {
         watches::section,
         subresources::section,
         deletion::section,
-        refusals::section,
+        rejections::section,
         resources::section,
         admission::section,
         custom::section,

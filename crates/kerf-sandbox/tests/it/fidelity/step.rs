@@ -44,7 +44,7 @@ pub(super) enum Until {
 pub(super) enum SpecExpectation {
     Accepted,
     /// Rejected as invalid, with a message that contains this text.
-    Refused(String),
+    Rejected(String),
 }
 
 impl RequestStep {

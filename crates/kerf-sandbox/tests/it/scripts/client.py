@@ -20,7 +20,7 @@ def ok(what, holds, seen=None):
     print(f"ok {what}")
 
 
-def refused(what, code, call):
+def rejected(what, code, call):
     try:
         call()
     except ApiException as problem:
@@ -72,7 +72,7 @@ deployment = client.V1Deployment(
 )
 created = apps.create_namespaced_deployment("default", deployment)
 ok("a deployment is created", created.metadata.uid and created.spec.strategy.type == "RollingUpdate")
-refused("twice is once too often", 409, lambda: apps.create_namespaced_deployment("default", deployment))
+rejected("twice is once too often", 409, lambda: apps.create_namespaced_deployment("default", deployment))
 pods = until(
     "its pods run", core.list_namespaced_pod,
     lambda seen: len(seen) == 3 and all(is_ready(pod) for pod in seen.values()),
@@ -110,9 +110,9 @@ node = core.patch_node("node-1", {"metadata": {"labels": {"rack": "7"}}})
 ok("a node is labelled", node.metadata.labels["rack"] == "7")
 stale = core.read_namespaced_config_map("kube-root-ca.crt", "default")
 core.patch_namespaced_config_map("kube-root-ca.crt", "default", {"data": {"more": "x"}})
-refused("a stale update is a conflict", 409, lambda: core.replace_namespaced_config_map("kube-root-ca.crt", "default", stale))
-refused("what is not there is not found", 404, lambda: core.read_namespaced_pod("nobody", "default"))
-refused("nonsense is invalid", 422, lambda: core.create_namespaced_pod("default", {"metadata": {"name": "x"}, "spec": {"containers": []}}))
+rejected("a stale update is a conflict", 409, lambda: core.replace_namespaced_config_map("kube-root-ca.crt", "default", stale))
+rejected("what is not there is not found", 404, lambda: core.read_namespaced_pod("nobody", "default"))
+rejected("nonsense is invalid", 422, lambda: core.create_namespaced_pod("default", {"metadata": {"name": "x"}, "spec": {"containers": []}}))
 
 budget = client.V1PodDisruptionBudget(
     metadata=client.V1ObjectMeta(name="py"),
@@ -131,7 +131,7 @@ until(
 )
 victim = core.list_namespaced_pod("default", label_selector="app=py").items[0].metadata.name
 eviction = client.V1Eviction(metadata=client.V1ObjectMeta(name=victim, namespace="default"))
-problem = refused("an eviction against the budget is refused", 429, lambda: core.create_namespaced_pod_eviction(victim, "default", eviction))
+problem = rejected("an eviction against the budget is refused", 429, lambda: core.create_namespaced_pod_eviction(victim, "default", eviction))
 ok("the refusal says why", "disruption budget" in problem.body, problem.body)
 policy.delete_namespaced_pod_disruption_budget("py", "default")
 core.create_namespaced_pod_eviction(victim, "default", eviction)
@@ -149,6 +149,6 @@ utils.create_from_dict(client.ApiClient(), job)
 until("a job completes", batch.list_namespaced_job, lambda seen: "py" in seen and seen["py"].status.succeeded == 1, namespace="default")
 batch.delete_namespaced_job("py", "default", propagation_policy="Foreground")
 gone("a job goes with its pods", lambda: batch.list_namespaced_job("default").items)
-refused("a kind that nobody knows is not found", 404, lambda: custom.list_cluster_custom_object("example.com", "v1", "things"))
+rejected("a kind that nobody knows is not found", 404, lambda: custom.list_cluster_custom_object("example.com", "v1", "things"))
 apps.delete_namespaced_deployment("py", "default", propagation_policy="Foreground")
 gone("the deployment takes its pods along", lambda: core.list_namespaced_pod("default", label_selector="app=py").items)

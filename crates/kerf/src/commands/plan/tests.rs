@@ -36,6 +36,7 @@ fn settings() -> Settings {
         preference_policy: PreferencePolicy::Respect,
         min_values_policy: MinValuesPolicy::Strict,
         ignore_dra_requests: true,
+        warnings: Vec::new(),
         default_spread: Vec::new(),
     };
     engine_settings(&settings, true, 1)

@@ -1,6 +1,6 @@
-//! Comparison with answers recorded from kube-scheduler 1.36.3. `hack/scheduler/ask.py` submitted
-//! each cluster of the tables to it. `answers.json` has the results: the node to which the pod was
-//! bound, or the message and the victims.
+//! Comparison with results recorded from kube-scheduler 1.36.3. `hack/scheduler/record.py`
+//! submitted each cluster of the tables to it. `answers.json` has the results: the node to which
+//! the pod was bound, or the message and the victims.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -45,9 +45,9 @@ impl AdmissionCases {
     }
 
     /// Adds a dry run that must be rejected with this text in the message.
-    pub(super) fn refuses(&mut self, case: &str, text: &str, object: &Value) {
+    pub(super) fn rejects(&mut self, case: &str, text: &str, object: &Value) {
         let path = format!("{}?dryRun=All", collection(object["kind"].as_str().unwrap()));
-        self.request(case, &path, object, SpecExpectation::Refused(text.to_owned()));
+        self.request(case, &path, object, SpecExpectation::Rejected(text.to_owned()));
     }
 
     /// Adds the creation of an object that later cases use.

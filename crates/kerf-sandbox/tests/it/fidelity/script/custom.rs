@@ -42,7 +42,7 @@ fn scales(s: &mut Section) {
         s.patch(&format!("scaled by a patch to {replicas}"), stat, MERGE, json!({"spec": {"replicas": replicas}}))
             .ignore(whole);
     }
-    s.put("scaled below zero", stat, scale("stat", &json!(-1))).spec_expectation = Some(SpecExpectation::Refused(
+    s.put("scaled below zero", stat, scale("stat", &json!(-1))).spec_expectation = Some(SpecExpectation::Rejected(
         ".spec.replicas: Invalid value: -1: should be a non-negative integer".to_owned(),
     ));
     s.patch("scaled by a patch below zero", stat, MERGE, json!({"spec": {"replicas": -1}}));

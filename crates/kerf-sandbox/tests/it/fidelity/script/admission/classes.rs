@@ -22,8 +22,8 @@ pub(super) fn ec2(c: &mut AdmissionCases) {
         |ebs: Value| with(&class(), "/spec/blockDeviceMappings", json!([{"deviceName": "/dev/xvda", "ebs": ebs}]));
     c.accepts("defaults of a class", &class());
     let identity = "must specify exactly one of ['role', 'instanceProfile']";
-    c.refuses("spec 01 #92: both", identity, &with(&class(), "/spec/instanceProfile", json!("p")));
-    c.refuses("spec 01 #92: neither", identity, &without(&class(), "role"));
+    c.rejects("spec 01 #92: both", identity, &with(&class(), "/spec/instanceProfile", json!("p")));
+    c.rejects("spec 01 #92: neither", identity, &without(&class(), "role"));
     c.creates("a class", &with(&class(), "/metadata/name", json!("kept")));
     c.changes(
         "spec 01 #92: the other",
@@ -32,24 +32,24 @@ pub(super) fn ec2(c: &mut AdmissionCases) {
         json!({"spec": {"role": null, "instanceProfile": "p"}}),
         crate::fidelity::step::SpecExpectation::Accepted,
     );
-    c.refuses("spec 01 #93: Ubuntu", "amiFamily", &with(&class(), "/spec/amiFamily", json!("Ubuntu")));
-    c.refuses(
+    c.rejects("spec 01 #93: Ubuntu", "amiFamily", &with(&class(), "/spec/amiFamily", json!("Ubuntu")));
+    c.rejects(
         "spec 01 #93: a contradiction",
         "if set, amiFamily must be",
         &with(&class(), "/spec/amiFamily", json!("AL2")),
     );
     c.accepts("spec 01 #93: Custom", &with(&class(), "/spec/amiFamily", json!("Custom")));
-    c.refuses(
+    c.rejects(
         "spec 01 #94: neither",
         "must specify amiFamily if amiSelectorTerms does not contain an alias",
         &amis(json!([{"id": "ami-123"}])),
     );
     for alias in ["@latest", "al2023", "al2023@", "al2023-latest", "ubuntu@latest", "windows2022@v1.0.0"] {
-        c.refuses(&format!("spec 01 #95: {alias}"), "alias", &amis(json!([{"alias": alias}])));
+        c.rejects(&format!("spec 01 #95: {alias}"), "alias", &amis(json!([{"alias": alias}])));
     }
     c.accepts("spec 01 #95: bottlerocket@1.10.0", &amis(json!([{"alias": "bottlerocket@1.10.0"}])));
     for other in [json!({"id": "ami-1"}), json!({"alias": "al2023@latest"}), json!({"tags": {"a": "b"}})] {
-        c.refuses(
+        c.rejects(
             "spec 01 #96: not alone",
             "'alias' is mutually exclusive",
             &amis(json!([{"alias": "al2023@latest"}, other])),
@@ -60,17 +60,17 @@ pub(super) fn ec2(c: &mut AdmissionCases) {
         ["subnetSelectorTerms", "securityGroupSelectorTerms", "capacityReservationSelectorTerms", "amiSelectorTerms"]
     {
         let at = format!("/spec/{field}");
-        c.refuses(
+        c.rejects(
             &format!("spec 01 #97: {field} of nothing"),
             "expected at least one, got none",
             &with(&named, &at, json!([{}])),
         );
-        c.refuses(
+        c.rejects(
             &format!("spec 01 #97: {field} with an empty key"),
             "empty tag keys or values aren't supported",
             &with(&named, &at, json!([{"tags": {"": "b"}}])),
         );
-        c.refuses(
+        c.rejects(
             &format!("spec 01 #97: {field} with an empty value"),
             "empty tag keys or values aren't supported",
             &with(&named, &at, json!([{"tags": {"a": ""}}])),
@@ -82,7 +82,7 @@ pub(super) fn ec2(c: &mut AdmissionCases) {
         ("capacityReservationSelectorTerms", json!({"id": "cr-1", "ownerID": "012345678901"})),
         ("amiSelectorTerms", json!({"id": "ami-1", "owner": "self"})),
     ] {
-        c.refuses(
+        c.rejects(
             &format!("spec 01 #97: {field} with an id and more"),
             "'id' is mutually exclusive",
             &with(&named, &format!("/spec/{field}"), json!([term])),
@@ -97,9 +97,9 @@ pub(super) fn ec2(c: &mut AdmissionCases) {
         ),
     );
     let reservations = "/spec/capacityReservationSelectorTerms";
-    c.refuses("spec 01 #99: none", "'id' is mutually exclusive", &with(&class(), reservations, json!([])));
+    c.rejects("spec 01 #99: none", "'id' is mutually exclusive", &with(&class(), reservations, json!([])));
     c.accepts("spec 01 #99: null", &with(&class(), reservations, Value::Null));
-    c.refuses(
+    c.rejects(
         "spec 01 #99: an owner alone",
         "expected at least one, got none",
         &with(&class(), reservations, json!([{"ownerID": "012345678901"}])),
@@ -111,7 +111,7 @@ pub(super) fn ec2(c: &mut AdmissionCases) {
         "eks:eks-cluster-name",
         "karpenter.k8s.aws/ec2nodeclass",
     ] {
-        c.refuses(
+        c.rejects(
             &format!("spec 01 #100: {key}"),
             "tag contains a restricted tag matching",
             &with(&class(), "/spec/tags", json!({ key: "v" })),
@@ -122,25 +122,25 @@ pub(super) fn ec2(c: &mut AdmissionCases) {
             flags.iter().map(|flag| json!({"rootVolume": flag, "ebs": {"volumeSize": "1Gi"}})).collect();
         with(&class(), "/spec/blockDeviceMappings", json!(mappings))
     };
-    c.refuses(
+    c.rejects(
         "spec 01 #101: two roots",
         "must have only one blockDeviceMappings with rootVolume",
         &roots(&[true, true]),
     );
     c.accepts("spec 01 #101: one root", &roots(&[true, false]));
     for size in ["1Mi", "100", "65T", "59001Gi", "18Ti"] {
-        c.refuses(&format!("spec 01 #102: {size}"), "volumeSize", &ebs(json!({"volumeSize": size})));
+        c.rejects(&format!("spec 01 #102: {size}"), "volumeSize", &ebs(json!({"volumeSize": size})));
     }
     for size in ["58Ti", "64T", "59000Gi"] {
         c.accepts(&format!("spec 01 #102: {size}"), &ebs(json!({"volumeSize": size})));
     }
-    c.refuses(
+    c.rejects(
         "spec 01 #103: no snapshot",
         "snapshotID must be set when volumeInitializationRate is set",
         &ebs(json!({"volumeSize": "1Gi", "volumeInitializationRate": 100})),
     );
     for rate in [99, 888] {
-        c.refuses(
+        c.rejects(
             &format!("spec 01 #103: {rate}"),
             "volumeInitializationRate",
             &ebs(json!({"snapshotID": "snap-1", "volumeInitializationRate": rate})),
@@ -149,23 +149,23 @@ pub(super) fn ec2(c: &mut AdmissionCases) {
     let interface = |card: i32, device: i32, kind: &str| json!({"networkCardIndex": card, "deviceIndex": device, "interfaceType": kind});
     let interfaces = |list: Vec<Value>| with(&class(), "/spec/networkInterfaces", json!(list));
     c.accepts("spec 01 #104: none", &interfaces(vec![]));
-    c.refuses(
+    c.rejects(
         "spec 01 #104: no primary",
         "must include a primary interface",
         &interfaces(vec![interface(0, 1, "interface")]),
     );
-    c.refuses(
+    c.rejects(
         "spec 01 #104: one twice",
         "must not have duplicate",
         &interfaces(vec![interface(0, 0, "interface"), interface(0, 0, "interface")]),
     );
-    c.refuses(
+    c.rejects(
         "spec 01 #104: two on a card",
         "at most one efa",
         &interfaces(vec![interface(0, 0, "interface"), interface(1, 0, "efa-only"), interface(1, 1, "efa-only")]),
     );
-    c.refuses("spec 01 #104: efa", "Unsupported value: \"efa\"", &interfaces(vec![interface(0, 0, "efa")]));
-    c.refuses(
+    c.rejects("spec 01 #104: efa", "Unsupported value: \"efa\"", &interfaces(vec![interface(0, 0, "efa")]));
+    c.rejects(
         "spec 01 #105: nothing",
         "at least one of tcpEstablishedTimeout",
         &with(&class(), "/spec/connectionTracking", json!({})),
@@ -174,7 +174,7 @@ pub(super) fn ec2(c: &mut AdmissionCases) {
         [("tcpEstablishedTimeout", 59, 432_001), ("udpStreamTimeout", 59, 181), ("udpTimeout", 29, 61)]
     {
         for value in [low, high] {
-            c.refuses(
+            c.rejects(
                 &format!("spec 01 #105: {field} {value}"),
                 "should be",
                 &with(&class(), "/spec/connectionTracking", json!({ field: value })),

@@ -2,7 +2,7 @@
 """Runs a real kube-scheduler on small clusters ("worlds") and records its results.
 
     KERF_WRITE_WORLDS=/tmp/worlds.json cargo test -p kerf-sandbox --lib recorded
-    hack/scheduler/ask.py BIN /tmp/worlds.json crates/kerf-sandbox/src/cluster/scheduler/tests/answers.json
+    hack/scheduler/record.py BIN /tmp/worlds.json crates/kerf-sandbox/src/cluster/scheduler/tests/answers.json
 
 BIN is a folder with etcd, kube-apiserver and kube-scheduler (hack/controlplane/build.sh prints one). Only these three run, on free ports of
 127.0.0.1 and in a temporary folder: no controller changes what the scheduler sees. For each world the script creates the objects, removes the
@@ -13,6 +13,8 @@ import json, os, shutil, signal, socket, ssl, subprocess, sys, tempfile, time
 import urllib.error, urllib.request
 
 GATE = "kerf.sh/wait"
+# Time after which a world without a scheduling result is given up.
+RESULT_TIMEOUT_SECONDS = 15
 COLLECTIONS = {
     "Node": "/api/v1/nodes", "PersistentVolume": "/api/v1/persistentvolumes",
     "StorageClass": "/apis/storage.k8s.io/v1/storageclasses", "CSINode": "/apis/storage.k8s.io/v1/csinodes",
@@ -32,7 +34,7 @@ def free_port():
 
 class ControlPlane:
     def __init__(self, bin_folder):
-        self.dir = tempfile.mkdtemp(prefix="kerf-ask.")
+        self.dir = tempfile.mkdtemp(prefix="kerf-record.")
         self.children = []
         api, etcd, peer, sched = (free_port() for _ in range(4))
         self.base, self.token = f"https://127.0.0.1:{api}", os.urandom(16).hex()
@@ -88,8 +90,8 @@ class ControlPlane:
         request = urllib.request.Request(self.base + path, method=method, data=None if body is None else json.dumps(body).encode(),
                                          headers={"Authorization": f"Bearer {self.token}", "Content-Type": media})
         try:
-            with urllib.request.urlopen(request, context=ssl._create_unverified_context(), timeout=30) as answer:
-                text = answer.read()
+            with urllib.request.urlopen(request, context=ssl._create_unverified_context(), timeout=30) as response:
+                text = response.read()
                 return text if raw else json.loads(text)
         except urllib.error.HTTPError as problem:
             raise RuntimeError(f"{method} {path}: {problem.code} {problem.read().decode()[:600]}") from None
@@ -110,10 +112,10 @@ def create(plane, obj):
     """Creates an object with its status. An object with a deletionTimestamp is then deleted, and a finalizer keeps it."""
     obj = json.loads(json.dumps(obj))
     meta = obj["metadata"]
-    leaving = meta.pop("deletionTimestamp", None)
+    deleted_at = meta.pop("deletionTimestamp", None)
     for key in ("uid", "resourceVersion"):
         meta.pop(key, None)
-    if leaving:
+    if deleted_at:
         meta["finalizers"] = [GATE]
     path = collection(obj)
     if obj["kind"] == "Namespace":
@@ -128,7 +130,7 @@ def create(plane, obj):
     here = f"{path}/{meta['name']}"
     if status:
         plane.merge(f"{here}/status", {"status": status})
-    if leaving:
+    if deleted_at:
         plane.call("DELETE", here)
     return made
 
@@ -160,7 +162,8 @@ def clear(plane):
                     raise
 
 
-def ask(plane, world):
+def record(plane, world):
+    """Returns the scheduler's result for the pod `new` of a world."""
     clear(plane)
     pods = "/api/v1/namespaces/default/pods"
     new = next(pod for pod in world["pods"] if pod["metadata"]["name"] == "new")
@@ -187,7 +190,7 @@ def ask(plane, world):
             create(plane, pod)
     time.sleep(0.4)  # until the scheduler has received all objects
     plane.merge(f"{pods}/new", {"spec": {"schedulingGates": None}})
-    end = time.time() + 15
+    end = time.time() + RESULT_TIMEOUT_SECONDS
     while time.time() < end:
         pod = plane.call("GET", f"{pods}/new")
         node = pod["spec"].get("nodeName")
@@ -198,43 +201,48 @@ def ask(plane, world):
             return {"node": node}
         for condition in pod["status"].get("conditions", []):
             if condition["type"] == "PodScheduled" and condition.get("reason") not in ("SchedulingGated", None):
-                answer = {"message": condition["message"]}
+                result = {"message": condition["message"]}
                 if pod["status"].get("nominatedNodeName"):
-                    answer["nominated"] = pod["status"]["nominatedNodeName"]
+                    result["nominated"] = pod["status"]["nominatedNodeName"]
                     time.sleep(0.3)
-                    left = {p["metadata"]["name"] for p in plane.call("GET", "/api/v1/pods")["items"]
+                    victims = {p["metadata"]["name"] for p in plane.call("GET", "/api/v1/pods")["items"]
                             if any(c["type"] == "DisruptionTarget" for c in p.get("status", {}).get("conditions", []))}
-                    answer["victims"] = sorted(left)
-                return answer
+                    result["victims"] = sorted(victims)
+                return result
         time.sleep(0.05)
-    raise RuntimeError("the scheduler said nothing")
+    raise RuntimeError(f"no scheduling result after {RESULT_TIMEOUT_SECONDS} s")
 
 
 def main():
     arguments = [a for a in sys.argv[1:] if a != "--all"]
-    bin_folder, worlds_file, answers_file = arguments
+    if "--help" in arguments or "-h" in arguments:
+        print(__doc__)
+        return
+    if len(arguments) != 3:
+        sys.exit(__doc__)
+    bin_folder, worlds_file, results_file = arguments
     worlds = json.load(open(worlds_file))
     known = {}
-    if "--all" not in sys.argv and os.path.exists(answers_file):
-        known = json.load(open(answers_file))
+    if "--all" not in sys.argv and os.path.exists(results_file):
+        known = json.load(open(results_file))
     plane = ControlPlane(bin_folder)
-    answers, refused = {}, 0
+    results, failed = {}, 0
     try:
         for text, world in worlds.items():
             if text in known:
-                answers[text] = known[text]
+                results[text] = known[text]
                 continue
             try:
-                answers[text] = ask(plane, world)
+                results[text] = record(plane, world)
             except RuntimeError as problem:
-                refused += 1
-                print(f"not asked: {text}\n  {problem}", file=sys.stderr)
+                failed += 1
+                print(f"not recorded: {text}\n  {problem}", file=sys.stderr)
     finally:
         plane.stop()
-    with open(answers_file, "w") as f:
-        json.dump(answers, f, indent=0, sort_keys=True)
+    with open(results_file, "w") as f:
+        json.dump(results, f, indent=0, sort_keys=True)
         f.write("\n")
-    print(f"{len(answers)} answers, {refused} not asked")
+    print(f"{len(results)} results, {failed} not recorded")
 
 
 if __name__ == "__main__":
