@@ -6,18 +6,18 @@ use kerf_api::slim::{Node, Pod};
 use kerf_state::{NodeClass, ObjectChange, TrackedClaim};
 
 /// A function that runs for each change of an object of one kind.
-type Handler<T> = Box<dyn Fn(&ObjectChange<T>) + Send + Sync>;
+pub type ChangeHandler<T> = Box<dyn Fn(&ObjectChange<T>) + Send + Sync>;
 
 /// Handlers of changes, by watched kind. Handlers of one kind run in the order in which they were
 /// added, after cluster state contains the change. The cluster index is not locked while they run.
 /// They must return quickly: no other event is handled meanwhile.
 #[derive(Default)]
 pub struct ChangeHandlers {
-    claims: Vec<Handler<TrackedClaim>>,
-    pools: Vec<Handler<NodePool>>,
-    node_classes: Vec<Handler<NodeClass>>,
-    nodes: Vec<Handler<Node>>,
-    pods: Vec<Handler<Pod>>,
+    claims: Vec<ChangeHandler<TrackedClaim>>,
+    pools: Vec<ChangeHandler<NodePool>>,
+    node_classes: Vec<ChangeHandler<NodeClass>>,
+    nodes: Vec<ChangeHandler<Node>>,
+    pods: Vec<ChangeHandler<Pod>>,
 }
 
 impl std::fmt::Debug for ChangeHandlers {
@@ -29,10 +29,10 @@ impl std::fmt::Debug for ChangeHandlers {
 /// A kind whose changes can be handled.
 pub trait HandledKind: Sized + 'static {
     /// Returns the handlers of this kind.
-    fn handlers(all: &ChangeHandlers) -> &[Box<dyn Fn(&ObjectChange<Self>) + Send + Sync>];
+    fn handlers(all: &ChangeHandlers) -> &[ChangeHandler<Self>];
 
     /// Returns the list to which handlers of this kind are added.
-    fn handlers_mut(all: &mut ChangeHandlers) -> &mut Vec<Box<dyn Fn(&ObjectChange<Self>) + Send + Sync>>;
+    fn handlers_mut(all: &mut ChangeHandlers) -> &mut Vec<ChangeHandler<Self>>;
 }
 
 impl ChangeHandlers {
@@ -53,11 +53,11 @@ impl ChangeHandlers {
 macro_rules! impl_handled_kind {
     ($($kind:ty => $field:ident),+ $(,)?) => {$(
         impl HandledKind for $kind {
-            fn handlers(all: &ChangeHandlers) -> &[Handler<Self>] {
+            fn handlers(all: &ChangeHandlers) -> &[ChangeHandler<Self>] {
                 &all.$field
             }
 
-            fn handlers_mut(all: &mut ChangeHandlers) -> &mut Vec<Handler<Self>> {
+            fn handlers_mut(all: &mut ChangeHandlers) -> &mut Vec<ChangeHandler<Self>> {
                 &mut all.$field
             }
         }

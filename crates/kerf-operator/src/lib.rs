@@ -18,7 +18,7 @@ pub mod metrics;
 mod reconcile;
 mod recorder;
 
-pub use change_handlers::ChangeHandlers;
+pub use change_handlers::{ChangeHandler, ChangeHandlers, HandledKind};
 pub use cluster::SharedCluster;
 pub use concurrency::Concurrency;
 pub use controller::{ControllerName, Reconcile, ReconcileError};

@@ -131,7 +131,7 @@ pub struct NodeRegistration {
     pub name: String,
     /// Labels, including those that a cloud controller manager would add.
     pub labels: BTreeMap<String, String>,
-    /// Annotations.
+    /// Annotations that the kubelet sets itself; empty on EKS.
     pub annotations: BTreeMap<String, String>,
     /// Taints with which the kubelet registers.
     pub taints: Vec<Taint>,

@@ -325,7 +325,7 @@ impl WatchBuilder {
         }
         let on_update = move |update| match name {
             Some(name) => instrument_event(&controllers.ctx.metrics.controllers, controllers.ctx.clock, name, || {
-                handler(&controllers, update)
+                handler(&controllers, update);
             }),
             None => handler(&controllers, update),
         };

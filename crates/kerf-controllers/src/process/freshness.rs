@@ -43,7 +43,7 @@ pub(super) async fn wait_until_candidate(watches: &[WatchHandle], terms_given_up
     let wanted = CANDIDATE_BACKOFF.delay(terms_given_up);
     let mut answered = Duration::ZERO;
     while answered < wanted {
-        let step = CHECK_INTERVAL.min(wanted - answered);
+        let step = CHECK_INTERVAL.min(wanted.saturating_sub(answered));
         tokio::time::sleep(step).await;
         let are_answered = watches.iter().all(|watch| watch.progress().unanswered_since.is_none());
         answered = if are_answered { answered + step } else { Duration::ZERO };

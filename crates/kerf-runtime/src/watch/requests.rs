@@ -97,7 +97,7 @@ pub(super) async fn list<T: DeserializeOwned>(
                 return Err(ListFailure::Failed { cause: Causes(&cause).to_string(), is_forbidden });
             }
         };
-        let page: Page<'_> = serde_json::from_str(&text).map_err(ListFailure::failed)?;
+        let page: ListPage<'_> = serde_json::from_str(&text).map_err(ListFailure::failed)?;
         objects.reserve(page.items.len());
         for item in &page.items {
             objects.extend(decode_or_log(settings.kind, item));
@@ -245,15 +245,15 @@ fn percent_encoded(text: &str) -> String {
 
 /// One page of a list response.
 #[derive(Deserialize)]
-struct Page<'a> {
-    metadata: PageMetadata,
+struct ListPage<'a> {
+    metadata: ListPageMetadata,
     #[serde(borrow, default)]
     items: Vec<&'a RawValue>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct PageMetadata {
+struct ListPageMetadata {
     #[serde(default)]
     resource_version: String,
     #[serde(default)]

@@ -46,8 +46,9 @@ impl SimulatedInstances {
         self.send(InstanceCommand::MarkNeverReady(node.into()));
     }
 
-    /// Terminates the instance without notice. Its Node is deleted at once, finalizers included. An
-    /// instance of the attached cloud is interrupted instead ([`crate::SimulatedCloud::interrupt`]).
+    /// Terminates the instance without notice. Its Node is deleted at once, finalizers included.
+    /// An instance of the attached cloud is interrupted instead
+    /// ([`crate::SimulatedCloud::interrupt`]).
     pub fn terminate(&self, node: &str) {
         self.send(InstanceCommand::Terminate(node.into()));
     }

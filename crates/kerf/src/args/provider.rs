@@ -12,9 +12,14 @@ const PROVIDER_VARIABLE: &str = "KERF_PROVIDER";
 /// The flag `--provider`.
 #[derive(Debug, Args)]
 pub(crate) struct TypedProvider {
-    /// Cloud provider: aws (Amazon EC2) or kwok (simulated instances) [env: KERF_PROVIDER]
-    /// [default: kwok; aws for the program kerf-aws].
-    #[arg(long, value_name = "NAME", hide_possible_values = true, help_heading = "Provider")]
+    #[arg(
+        long,
+        value_name = "NAME",
+        hide_possible_values = true,
+        help_heading = "Provider",
+        help = "Cloud provider: aws (Amazon EC2) or kwok (simulated instances) [env: KERF_PROVIDER] \
+                [default: kwok; aws for the program kerf-aws]"
+    )]
     provider: Option<ProviderName>,
 }
 
