@@ -107,7 +107,7 @@ const PAGES_MAX: usize = 10_000;
 
 /// Requests all pages of a list, one after the other, and returns all items. Empty pages in the
 /// middle are allowed. An error of one page fails the whole list. A service that repeats its tokens
-/// for ever is cut off after [`PAGES_MAX`] pages.
+/// for ever is cut off after 10,000 pages.
 pub async fn all_pages<T, F>(
     max_results: Option<i32>,
     mut request_page: impl FnMut(PageRequest) -> F,
