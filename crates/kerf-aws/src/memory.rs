@@ -1,0 +1,230 @@
+//! An EC2 in memory: one account in one region, with the services that [`crate::ports`] names.
+//!
+//! Unit tests call it in process on virtual time, the sandbox launches its nodes from it, and
+//! `http` serves it in AWS's wire formats. It answers as AWS does, including the error
+//! codes. Where AWS is random (identifiers, order of ties), it draws from a seed or uses the order
+//! of the request.
+//!
+//! Three parts can be changed while it is used: the [`Account`] (what exists), the [`Market`] (what
+//! can be launched, and its price) and the fault rules ([`AwsFaultRule`]). All calls are recorded in
+//! a bounded log.
+//!
+//! Invariant: all times come from the clock and all random numbers from the seed, so that one seed
+//! on a paused clock gives the same answers in every run.
+
+mod account;
+mod calls;
+mod client_tokens;
+mod ec2;
+mod eks;
+mod failure;
+mod faults;
+mod filters;
+mod fleet;
+mod iam;
+mod images;
+mod instances;
+mod launch_templates;
+mod market;
+mod network;
+mod paging;
+mod parameters;
+mod ssm;
+mod state;
+#[cfg(test)]
+pub(crate) mod testing;
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use kerf_runtime::Clock;
+use tokio::sync::watch;
+
+pub use account::{Account, Zone};
+pub use calls::{CallObserver, CallRecord};
+pub(crate) use failure::Failure;
+pub use faults::{AwsFault, AwsFaultRule};
+pub use instances::LaunchedInstance;
+pub use market::{CapacityPool, Market, Stock};
+
+use crate::ports::AwsPorts;
+use state::AwsState;
+
+/// An EC2 in memory. Clones share one state.
+#[derive(Clone)]
+pub struct MemoryAws {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    clock: Clock,
+    state: Mutex<AwsState>,
+    observer: Mutex<Option<CallObserver>>,
+    /// Number of changes of instances so far.
+    changes: watch::Sender<u64>,
+}
+
+/// Times and limits of an EC2 in memory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MemorySettings {
+    /// Seed of identifiers and of fault rules with a rate.
+    pub seed: u64,
+    /// Time from the launch of an instance until it is `running`.
+    pub pending_for: Duration,
+    /// Time from the termination request until the instance is `terminated`.
+    pub shutting_down_for: Duration,
+    /// Time for which a terminated instance is still described.
+    pub terminated_shown_for: Duration,
+    /// Time for which `DescribeInstances` does not know a new instance (eventual consistency).
+    pub instances_visible_after: Duration,
+    /// Time for which EC2 does not know a new instance profile (eventual consistency).
+    pub profiles_visible_after: Duration,
+    /// Largest number of items of a page, below the limit of AWS; `None` for AWS's limit.
+    pub page_size_max: Option<usize>,
+    /// True if the first page of every list of EC2 is empty although items follow.
+    pub first_page_is_empty: bool,
+    /// Number of calls in the call log; older calls are dropped.
+    pub call_log_max: usize,
+}
+
+impl Default for MemorySettings {
+    fn default() -> Self {
+        Self {
+            seed: 0,
+            pending_for: Duration::from_secs(10),
+            shutting_down_for: Duration::from_secs(30),
+            terminated_shown_for: Duration::from_hours(1),
+            instances_visible_after: Duration::ZERO,
+            profiles_visible_after: Duration::ZERO,
+            page_size_max: None,
+            first_page_is_empty: false,
+            call_log_max: 10_000,
+        }
+    }
+}
+
+impl MemoryAws {
+    /// Creates an EC2 with the resources of `account`, without instances or launch templates.
+    pub fn new(clock: Clock, account: Account, settings: MemorySettings) -> Self {
+        Self::from_state(clock, AwsState::new(account, settings))
+    }
+
+    fn from_state(clock: Clock, state: AwsState) -> Self {
+        let inner =
+            Inner { clock, state: Mutex::new(state), observer: Mutex::new(None), changes: watch::Sender::new(0) };
+        Self { inner: Arc::new(inner) }
+    }
+
+    /// Returns an independent copy with its own clock: the same resources, market, client tokens and
+    /// log, but no fault rules and no observer. Later calls to either copy do not affect the other.
+    #[must_use]
+    pub fn fork(&self, clock: Clock) -> Self {
+        let mut state = self.state().clone();
+        state.faults.replace(Vec::new());
+        Self::from_state(clock, state)
+    }
+
+    /// Sets another seed for identifiers from now on, so that forks of one EC2 differ.
+    pub fn reseed(&self, seed: u64) {
+        self.state().reseed(seed);
+    }
+
+    /// Returns the services as the provider uses them.
+    pub fn ports(&self) -> AwsPorts {
+        let aws = Arc::new(self.clone());
+        AwsPorts { region: self.region(), ec2: aws.clone(), ssm: aws.clone(), iam: aws.clone(), eks: aws }
+    }
+
+    /// Returns the region of the account.
+    pub fn region(&self) -> String {
+        self.state().account.region.clone()
+    }
+
+    /// Returns the clock of all times.
+    pub fn clock(&self) -> Clock {
+        self.inner.clock
+    }
+
+    /// Changes what exists in the account, for example publishes an image or removes a role. The
+    /// change takes effect for the next call.
+    pub fn change_account<T>(&self, change: impl FnOnce(&mut Account) -> T) -> T {
+        change(&mut self.state().account)
+    }
+
+    /// Changes what can be launched, and its price.
+    pub fn change_market<T>(&self, change: impl FnOnce(&mut Market) -> T) -> T {
+        change(&mut self.state().market)
+    }
+
+    /// Replaces all fault rules. Rules are evaluated in order; the first that applies is used.
+    pub fn set_faults(&self, rules: Vec<AwsFaultRule>) {
+        self.state().faults.replace(rules);
+    }
+
+    /// Returns the recorded calls, oldest first.
+    pub fn calls(&self) -> Vec<CallRecord> {
+        self.state().call_log.iter().cloned().collect()
+    }
+
+    /// Removes all recorded calls.
+    pub fn clear_calls(&self) {
+        self.state().call_log.clear();
+    }
+
+    /// Sets a function that is called after each call, before its caller gets the answer. Tests of
+    /// crashes fork the account in it. `None` removes it.
+    pub fn observe_calls(&self, observer: Option<CallObserver>) {
+        *self.inner.observer.lock().unwrap_or_else(PoisonError::into_inner) = observer;
+    }
+
+    /// Returns all instances that EC2 still knows, with what they were launched from, ordered by ID.
+    /// Eventual consistency does not apply.
+    pub fn instances(&self) -> Vec<LaunchedInstance> {
+        let now = self.inner.clock.now();
+        let mut state = self.state();
+        state.advance(now);
+        state.instances.values().cloned().collect()
+    }
+
+    /// Terminates an instance as EC2 itself does, for example because a volume cannot be created.
+    /// `reason` is the code of its state reason. Returns false if there is no such live instance.
+    pub fn fail_instance(&self, id: &str, reason: &str) -> bool {
+        let now = self.inner.clock.now();
+        let mut state = self.state();
+        state.advance(now);
+        let is_terminated = state.terminate(id, reason, now).is_some();
+        self.notify_instance_changes(&state);
+        is_terminated
+    }
+
+    /// Returns a counter that changes whenever a call changes instances. Changes that only the clock
+    /// causes are not counted; [`Self::next_transition_at`] gives their time.
+    pub fn instance_changes(&self) -> watch::Receiver<u64> {
+        self.inner.changes.subscribe()
+    }
+
+    /// Returns the time at which the next instance changes its state by itself. Returns `None` if
+    /// no instance will.
+    pub fn next_transition_at(&self) -> Option<Timestamp> {
+        self.state().next_transition_at()
+    }
+
+    fn notify_instance_changes(&self, state: &AwsState) {
+        self.inner.changes.send_if_modified(|count| {
+            let has_changed = *count != state.instance_changes;
+            *count = state.instance_changes;
+            has_changed
+        });
+    }
+
+    pub(crate) fn state(&self) -> MutexGuard<'_, AwsState> {
+        self.inner.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl std::fmt::Debug for MemoryAws {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("MemoryAws").field("region", &self.region()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,104 @@
+//! Faults of AWS calls: errors, throttling, slow and lost answers.
+
+use std::time::Duration;
+
+use kerf_runtime::Rng;
+
+/// A fault of one call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum AwsFault {
+    /// The service answers with an error; the call has no effect.
+    Error {
+        /// HTTP status of the answer.
+        status: u16,
+        /// Error code, for example `UnauthorizedOperation`.
+        code: String,
+        /// Message of the error.
+        message: String,
+    },
+    /// The service answers with its throttling error; the call has no effect.
+    Throttled,
+    /// The call takes effect and is answered after a delay.
+    Delayed {
+        /// Length of the delay.
+        by: Duration,
+    },
+    /// The call takes effect, and the caller gets no answer.
+    LostAnswer,
+}
+
+/// A fault and the calls that it affects. Calls that match the service and the operation are counted:
+/// the rule leaves out the first `skip` of them and then applies to the next `times`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AwsFaultRule {
+    /// The fault to inject.
+    pub fault: AwsFault,
+    /// Name of the service, for example `EC2`; empty for all services.
+    pub service: String,
+    /// Name of the operation, for example `CreateFleet`; empty for all operations.
+    pub operation: String,
+    /// Number of matching calls before the first affected one.
+    pub skip: u32,
+    /// Number of affected calls; `None` for no limit.
+    pub times: Option<u32>,
+    /// Rate in parts per million of the calls that are neither skipped nor beyond `times`.
+    pub per_million: u32,
+}
+
+impl AwsFaultRule {
+    /// Returns a rule that affects every call of an operation.
+    pub fn always(operation: impl Into<String>, fault: AwsFault) -> Self {
+        Self {
+            fault,
+            service: String::new(),
+            operation: operation.into(),
+            skip: 0,
+            times: None,
+            per_million: 1_000_000,
+        }
+    }
+
+    /// Returns a rule that affects the next call of an operation.
+    pub fn once(operation: impl Into<String>, fault: AwsFault) -> Self {
+        Self { times: Some(1), ..Self::always(operation, fault) }
+    }
+
+    fn matches(&self, service: &str, operation: &str) -> bool {
+        (self.service.is_empty() || self.service == service)
+            && (self.operation.is_empty() || self.operation == operation)
+    }
+}
+
+/// The fault rules, with the random stream that decides about rates.
+#[derive(Debug, Clone)]
+pub(crate) struct AwsFaultInjector {
+    rules: Vec<AwsFaultRule>,
+    rng: Rng,
+}
+
+impl AwsFaultInjector {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self { rules: Vec::new(), rng: Rng::new(seed).fork("aws faults") }
+    }
+
+    pub(crate) fn replace(&mut self, rules: Vec<AwsFaultRule>) {
+        self.rules = rules;
+    }
+
+    /// Returns the fault of a call and counts the call. The first rule that applies is used. Returns
+    /// `None` if no fault happens.
+    pub(crate) fn next_fault(&mut self, service: &str, operation: &str) -> Option<AwsFault> {
+        for rule in self.rules.iter_mut().filter(|rule| rule.matches(service, operation)) {
+            if rule.skip > 0 {
+                rule.skip -= 1;
+                continue;
+            }
+            if rule.times == Some(0) || !self.rng.happens_per_million(rule.per_million) {
+                continue;
+            }
+            rule.times = rule.times.map(|times| times - 1);
+            return Some(rule.fault.clone());
+        }
+        None
+    }
+}
