@@ -65,8 +65,7 @@ pub fn prices(region: &str) -> &'static BTreeMap<String, Price> {
     static PRICES: OnceLock<BTreeMap<String, BTreeMap<String, Price>>> = OnceLock::new();
     static NO_PRICES: BTreeMap<String, Price> = BTreeMap::new();
     let tables = PRICES.get_or_init(|| {
-        let file: BTreeMap<String, BTreeMap<String, f64>> =
-            decode(&unpacked(include_bytes!("../data/prices.json.gz")));
+        let file: BTreeMap<String, BTreeMap<String, f64>> = decode(&unpacked(include_bytes!("../data/prices.json.gz")));
         let exact = |prices: BTreeMap<String, f64>| {
             prices.into_iter().filter_map(|(name, dollars)| Some((name, Price::from_dollars(dollars)?))).collect()
         };

@@ -2,7 +2,11 @@
 //! 06). AWS is reached through [`ports`] only; this crate never uses the AWS SDK.
 
 pub mod data;
+pub mod instance_types;
+pub mod offerings;
 pub mod ports;
+pub mod pricing;
 mod settings;
+pub mod unavailable_offerings;
 
 pub use settings::{AwsSettings, ClusterFacts};
