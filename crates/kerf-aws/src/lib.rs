@@ -3,10 +3,12 @@
 
 pub mod data;
 pub mod instance_types;
+pub mod launch_templates;
 pub mod offerings;
 pub mod ports;
 pub mod pricing;
 mod settings;
 pub mod unavailable_offerings;
+pub mod user_data;
 
 pub use settings::{AwsSettings, ClusterFacts};
