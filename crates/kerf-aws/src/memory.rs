@@ -6,8 +6,8 @@
 //! of the request.
 //!
 //! Three parts can be changed while it is used: the [`Account`] (what exists), the [`Market`] (what
-//! can be launched, and its price) and the fault rules ([`AwsFaultRule`]). All calls are recorded in
-//! a bounded log.
+//! can be launched, and its price) and the fault rules ([`AwsFaultRule`]). All calls are recorded
+//! in a bounded log.
 //!
 //! Invariant: all times come from the clock and all random numbers from the seed, so that one seed
 //! on a paused clock gives the same answers in every run.
@@ -29,6 +29,7 @@ mod market;
 mod network;
 mod paging;
 mod parameters;
+mod records;
 mod ssm;
 mod state;
 #[cfg(test)]
@@ -42,11 +43,12 @@ use kerf_runtime::Clock;
 use tokio::sync::watch;
 
 pub use account::{Account, Zone};
-pub use calls::{CallObserver, CallRecord};
-pub(crate) use failure::Failure;
+pub use calls::CallObserver;
+pub(crate) use failure::AwsFailure;
 pub use faults::{AwsFault, AwsFaultRule};
-pub use instances::LaunchedInstance;
+
 pub use market::{CapacityPool, Market, Stock};
+pub use records::{CallRecord, LaunchedInstance};
 
 use crate::ports::AwsPorts;
 use state::AwsState;
@@ -116,8 +118,9 @@ impl MemoryAws {
         Self { inner: Arc::new(inner) }
     }
 
-    /// Returns an independent copy with its own clock: the same resources, market, client tokens and
-    /// log, but no fault rules and no observer. Later calls to either copy do not affect the other.
+    /// Returns an independent copy with its own clock: the same resources, market, client tokens
+    /// and log, but no fault rules and no observer. Later calls to either copy do not affect the
+    /// other.
     #[must_use]
     pub fn fork(&self, clock: Clock) -> Self {
         let mut state = self.state().clone();
@@ -178,8 +181,8 @@ impl MemoryAws {
         *self.inner.observer.lock().unwrap_or_else(PoisonError::into_inner) = observer;
     }
 
-    /// Returns all instances that EC2 still knows, with what they were launched from, ordered by ID.
-    /// Eventual consistency does not apply.
+    /// Returns all instances that EC2 still knows, with what they were launched from, ordered by
+    /// ID. Eventual consistency does not apply.
     pub fn instances(&self) -> Vec<LaunchedInstance> {
         let now = self.inner.clock.now();
         let mut state = self.state();
@@ -198,8 +201,8 @@ impl MemoryAws {
         is_terminated
     }
 
-    /// Returns a counter that changes whenever a call changes instances. Changes that only the clock
-    /// causes are not counted; [`Self::next_transition_at`] gives their time.
+    /// Returns a counter that changes whenever a call changes instances. Changes that only the
+    /// clock causes are not counted; [`Self::next_transition_at`] gives their time.
     pub fn instance_changes(&self) -> watch::Receiver<u64> {
         self.inner.changes.subscribe()
     }

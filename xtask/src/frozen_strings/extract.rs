@@ -67,7 +67,10 @@ pub(super) fn all(repository: &Repository, listed: &[FrozenString]) -> Vec<Froze
     add(FrozenKind::Metric, sources.iter().filter(|source| defines_controllers(source)).flat_map(metrics).collect());
     add(FrozenKind::ReasonCode, reason_codes(repository, &sources));
     let labels = stream_labels(&sources);
-    let is_no_label = |name: &String| !labels.contains(name) || SHORT_CONTROLLER_NAMES.contains(&name.as_str());
+    // Signals of the kubelet have the form of a controller name.
+    let is_signal = |name: &String| name.ends_with(".available");
+    let is_no_label =
+        |name: &String| !is_signal(name) && !labels.contains(name) || SHORT_CONTROLLER_NAMES.contains(&name.as_str());
     add(FrozenKind::SpecTests, spec_tests(repository));
 
     let specification = repository.file(OPERATIONS).map_or("", |file| file.text.as_str());

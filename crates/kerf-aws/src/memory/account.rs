@@ -1,4 +1,4 @@
-//! What exists in the account apart from what calls create: network, images, parameters, roles,
+//! The resources of the account that no call creates: network, images, parameters, roles,
 //! clusters and instance types.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -25,7 +25,7 @@ pub struct Zone {
 /// The resources of one account in one region that no call of [`crate::ports`] creates.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Account {
-    /// ID of the account.
+    /// Number of the account, 12 digits, which owns its images.
     pub account_id: String,
     /// Region, for example `us-west-2`.
     pub region: String,

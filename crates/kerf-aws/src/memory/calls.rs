@@ -5,8 +5,9 @@ use std::sync::{Arc, PoisonError};
 use jiff::Timestamp;
 
 use super::faults::AwsFault;
+use super::records::CallRecord;
 use super::state::AwsState;
-use super::{Failure, MemoryAws};
+use super::{AwsFailure, MemoryAws};
 use crate::ports::AwsError;
 
 /// Error code of calls in the log whose caller got no answer.
@@ -18,43 +19,26 @@ const REQUEST_TEXT_MAX: usize = 300;
 /// A function that is called after each call.
 pub type CallObserver = Arc<dyn Fn(&MemoryAws, &CallRecord) + Send + Sync>;
 
-/// A recorded call.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CallRecord {
-    /// Name of the service, for example `EC2`.
-    pub service: &'static str,
-    /// Name of the operation, for example `CreateFleet`.
-    pub operation: &'static str,
-    /// Short text of the request.
-    pub request: String,
-    /// Error code of the answer, or `no answer`; `None` if the call succeeded.
-    pub error: Option<String>,
-    /// Time at which the call took effect or failed.
-    pub at: Timestamp,
-    /// ID of the request.
-    pub request_id: String,
-}
-
 /// Name of a service and an operation.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Operation {
+pub(crate) struct AwsOperation {
     pub(crate) service: &'static str,
     pub(crate) name: &'static str,
 }
 
-impl Operation {
+impl AwsOperation {
     pub(crate) const fn ec2(name: &'static str) -> Self {
         Self { service: "EC2", name }
     }
 
     /// Returns the service's answer to too many requests.
-    fn throttled(self) -> Failure {
+    fn throttled(self) -> AwsFailure {
         match self.service {
-            "EC2" => Failure::new(503, "RequestLimitExceeded", "Request limit exceeded."),
-            "EKS" => Failure::new(429, "TooManyRequestsException", "Too many requests"),
-            "SSM" => Failure::bad_request("ThrottlingException", "Rate exceeded"),
+            "EC2" => AwsFailure::new(503, "RequestLimitExceeded", "Request limit exceeded."),
+            "EKS" => AwsFailure::new(429, "TooManyRequestsException", "Too many requests"),
+            "SSM" => AwsFailure::bad_request("ThrottlingException", "Rate exceeded"),
             // IAM and STS.
-            _ => Failure::bad_request("Throttling", "Rate exceeded"),
+            _ => AwsFailure::bad_request("Throttling", "Rate exceeded"),
         }
     }
 }
@@ -64,9 +48,9 @@ impl MemoryAws {
     /// the observer.
     pub(crate) async fn call<T>(
         &self,
-        operation: Operation,
+        operation: AwsOperation,
         request: String,
-        effect: impl FnOnce(&mut AwsState, Timestamp) -> Result<T, Failure>,
+        effect: impl FnOnce(&mut AwsState, Timestamp) -> Result<T, AwsFailure>,
     ) -> Result<T, AwsError> {
         let fault = self.state().faults.next_fault(operation.service, operation.name);
         if let Some(AwsFault::Delayed { by }) = fault {
@@ -82,10 +66,10 @@ impl MemoryAws {
 
     fn carry_out<T>(
         &self,
-        operation: Operation,
+        operation: AwsOperation,
         request: String,
         fault: Option<&AwsFault>,
-        effect: impl FnOnce(&mut AwsState, Timestamp) -> Result<T, Failure>,
+        effect: impl FnOnce(&mut AwsState, Timestamp) -> Result<T, AwsFailure>,
     ) -> (Result<T, AwsError>, CallRecord) {
         let now = self.inner.clock.now();
         let mut state = self.state();
@@ -94,7 +78,7 @@ impl MemoryAws {
         let result = match fault {
             None | Some(AwsFault::Delayed { .. } | AwsFault::LostAnswer) => effect(&mut state, now),
             Some(AwsFault::Throttled) => Err(operation.throttled()),
-            Some(AwsFault::Error { status, code, message }) => Err(Failure::new(*status, code, message)),
+            Some(AwsFault::Error { status, code, message }) => Err(AwsFailure::new(*status, code, message)),
         };
         let outcome = match result {
             _ if fault == Some(&AwsFault::LostAnswer) => {
@@ -113,8 +97,8 @@ impl MemoryAws {
     }
 }
 
-impl Operation {
-    fn error(self, failure: Failure, request_id: &str) -> AwsError {
+impl AwsOperation {
+    fn error(self, failure: AwsFailure, request_id: &str) -> AwsError {
         let is_throttling = failure == self.throttled();
         let mut error = AwsError::api(self.service, self.name, failure.status, failure.code, failure.message);
         error.request_id = Some(request_id.to_owned());
@@ -210,7 +194,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_fork_taken_in_the_observer_has_the_effect_and_no_later_one() {
+    async fn a_fork_made_in_the_observer_has_the_effect_and_no_later_one() {
         let aws = aws();
         let forks: Arc<Mutex<Vec<MemoryAws>>> = Arc::default();
         let taken = Arc::clone(&forks);

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use super::Failure;
+use super::AwsFailure;
 
 /// Number of remembered tokens; the oldest is forgotten first.
 const TOKENS_MAX: usize = 20_000;
@@ -21,13 +21,13 @@ impl<Request, Answer> Default for ClientTokens<Request, Answer> {
 }
 
 impl<Request: PartialEq, Answer: Clone> ClientTokens<Request, Answer> {
-    /// Returns the answer of an earlier request with this token. Returns `None` if there was none or
-    /// the token is empty, and fails if the earlier request was another.
-    pub(crate) fn earlier_answer(&self, token: &str, request: &Request) -> Result<Option<Answer>, Failure> {
+    /// Returns the answer of an earlier request with this token. Returns `None` if there was none
+    /// or the token is empty, and fails if the earlier request was another.
+    pub(crate) fn earlier_answer(&self, token: &str, request: &Request) -> Result<Option<Answer>, AwsFailure> {
         match self.answers.get(token) {
             None => Ok(None),
             Some((earlier, answer)) if earlier == request => Ok(Some(answer.clone())),
-            Some(_) => Err(Failure::bad_request(
+            Some(_) => Err(AwsFailure::bad_request(
                 "IdempotentParameterMismatch",
                 "Arguments on this idempotent request are inconsistent with arguments used in previous request(s).",
             )),

@@ -1,7 +1,7 @@
 //! The calls of EC2.
 
 use super::MemoryAws;
-use super::calls::Operation;
+use super::calls::AwsOperation;
 use crate::ports::ec2::{
     CreateFleet, CreateLaunchTemplate, DescribeImages, DescribeInstanceTypes, DescribeInstances,
     DescribeLaunchTemplates, Ec2Instance, FleetAnswer, Image, InstanceStateChange, InstanceTypeInfo,
@@ -13,13 +13,13 @@ impl Ec2 for MemoryAws {
     fn describe_instance_types(&self, request: DescribeInstanceTypes) -> AwsFuture<'_, Page<InstanceTypeInfo>> {
         let dry_run = if request.is_dry_run { "dry run " } else { "" };
         let text = format!("{dry_run}{}{}", filters_text(&request.filters), page_text(&request.page));
-        Box::pin(self.call(Operation::ec2("DescribeInstanceTypes"), text, move |state, _| {
+        Box::pin(self.call(AwsOperation::ec2("DescribeInstanceTypes"), text, move |state, _| {
             state.describe_instance_types(&request)
         }))
     }
 
     fn describe_instance_type_offerings(&self, page: PageRequest) -> AwsFuture<'_, Page<InstanceTypeOffering>> {
-        Box::pin(self.call(Operation::ec2("DescribeInstanceTypeOfferings"), page_text(&page), move |state, _| {
+        Box::pin(self.call(AwsOperation::ec2("DescribeInstanceTypeOfferings"), page_text(&page), move |state, _| {
             state.describe_offerings(&page)
         }))
     }
@@ -27,13 +27,15 @@ impl Ec2 for MemoryAws {
     fn describe_subnets(&self, filters: Vec<Filter>, page: PageRequest) -> AwsFuture<'_, Page<Subnet>> {
         let text = format!("{}{}", filters_text(&filters), page_text(&page));
         Box::pin(
-            self.call(Operation::ec2("DescribeSubnets"), text, move |state, _| state.describe_subnets(&filters, &page)),
+            self.call(AwsOperation::ec2("DescribeSubnets"), text, move |state, _| {
+                state.describe_subnets(&filters, &page)
+            }),
         )
     }
 
     fn describe_security_groups(&self, filters: Vec<Filter>, page: PageRequest) -> AwsFuture<'_, Page<SecurityGroup>> {
         let text = format!("{}{}", filters_text(&filters), page_text(&page));
-        Box::pin(self.call(Operation::ec2("DescribeSecurityGroups"), text, move |state, _| {
+        Box::pin(self.call(AwsOperation::ec2("DescribeSecurityGroups"), text, move |state, _| {
             state.describe_security_groups(&filters, &page)
         }))
     }
@@ -42,15 +44,15 @@ impl Ec2 for MemoryAws {
         let owners =
             if request.owners.is_empty() { String::new() } else { format!("owners {} ", request.owners.join(",")) };
         let text = format!("{owners}{}{}", filters_text(&request.filters), page_text(&page));
-        Box::pin(self.call(Operation::ec2("DescribeImages"), text, move |state, now| {
+        Box::pin(self.call(AwsOperation::ec2("DescribeImages"), text, move |state, now| {
             state.describe_images(&request, &page, now)
         }))
     }
 
     fn create_launch_template(&self, request: CreateLaunchTemplate) -> AwsFuture<'_, LaunchTemplate> {
         let text = format!("{} image {}", request.name, request.data.image_id);
-        Box::pin(self.call(Operation::ec2("CreateLaunchTemplate"), text, move |state, now| {
-            state.create_launch_template(request, now)
+        Box::pin(self.call(AwsOperation::ec2("CreateLaunchTemplate"), text, move |state, _| {
+            state.create_launch_template(request)
         }))
     }
 
@@ -60,14 +62,14 @@ impl Ec2 for MemoryAws {
         page: PageRequest,
     ) -> AwsFuture<'_, Page<LaunchTemplate>> {
         let text = format!("{} {}{}", request.names.join(","), filters_text(&request.filters), page_text(&page));
-        Box::pin(self.call(Operation::ec2("DescribeLaunchTemplates"), text, move |state, _| {
+        Box::pin(self.call(AwsOperation::ec2("DescribeLaunchTemplates"), text, move |state, _| {
             state.describe_launch_templates(&request, &page)
         }))
     }
 
     fn delete_launch_template(&self, template: LaunchTemplateRef) -> AwsFuture<'_, ()> {
         let (LaunchTemplateRef::Id(text) | LaunchTemplateRef::Name(text)) = &template;
-        Box::pin(self.call(Operation::ec2("DeleteLaunchTemplate"), text.clone(), move |state, _| {
+        Box::pin(self.call(AwsOperation::ec2("DeleteLaunchTemplate"), text.clone(), move |state, _| {
             state.delete_launch_template(&template).map(drop)
         }))
     }
@@ -82,18 +84,18 @@ impl Ec2 for MemoryAws {
             templates.join(","),
             request.configs.iter().map(|config| config.overrides.len()).sum::<usize>()
         );
-        Box::pin(self.call(Operation::ec2("CreateFleet"), text, move |state, now| state.create_fleet(request, now)))
+        Box::pin(self.call(AwsOperation::ec2("CreateFleet"), text, move |state, now| state.create_fleet(request, now)))
     }
 
     fn describe_instances(&self, request: DescribeInstances, page: PageRequest) -> AwsFuture<'_, Page<Ec2Instance>> {
         let text = format!("{} {}{}", request.ids.join(","), filters_text(&request.filters), page_text(&page));
-        Box::pin(self.call(Operation::ec2("DescribeInstances"), text, move |state, now| {
+        Box::pin(self.call(AwsOperation::ec2("DescribeInstances"), text, move |state, now| {
             state.describe_instances(&request, &page, now)
         }))
     }
 
     fn terminate_instances(&self, ids: Vec<String>) -> AwsFuture<'_, Vec<InstanceStateChange>> {
-        Box::pin(self.call(Operation::ec2("TerminateInstances"), ids.join(","), move |state, now| {
+        Box::pin(self.call(AwsOperation::ec2("TerminateInstances"), ids.join(","), move |state, now| {
             state.terminate_instances(&ids, now)
         }))
     }
@@ -101,7 +103,7 @@ impl Ec2 for MemoryAws {
     fn create_tags(&self, ids: Vec<String>, tags: Tags) -> AwsFuture<'_, ()> {
         let pairs: Vec<String> = tags.iter().map(|(key, value)| format!("{key}={value}")).collect();
         let text = format!("{} {}", ids.join(","), pairs.join(" "));
-        Box::pin(self.call(Operation::ec2("CreateTags"), text, move |state, _| state.create_tags(&ids, &tags)))
+        Box::pin(self.call(AwsOperation::ec2("CreateTags"), text, move |state, _| state.create_tags(&ids, &tags)))
     }
 }
 

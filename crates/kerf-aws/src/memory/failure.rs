@@ -2,13 +2,13 @@
 
 /// An error that a service answers with.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Failure {
+pub(crate) struct AwsFailure {
     pub(crate) status: u16,
     pub(crate) code: String,
     pub(crate) message: String,
 }
 
-impl Failure {
+impl AwsFailure {
     pub(crate) fn new(status: u16, code: impl Into<String>, message: impl Into<String>) -> Self {
         Self { status, code: code.into(), message: message.into() }
     }

@@ -27,8 +27,8 @@ pub enum AwsFault {
     LostAnswer,
 }
 
-/// A fault and the calls that it affects. Calls that match the service and the operation are counted:
-/// the rule leaves out the first `skip` of them and then applies to the next `times`.
+/// A fault and the calls that it affects. Calls that match the service and the operation are
+/// counted: the rule leaves out the first `skip` of them and then applies to the next `times`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AwsFaultRule {
     /// The fault to inject.
@@ -85,7 +85,8 @@ impl AwsFaultInjector {
         self.rules = rules;
     }
 
-    /// Returns the fault of a call and counts the call. The first rule that applies is used. Returns
+    /// Returns the fault of a call and counts the call. The first rule that applies is used.
+    /// Returns
     /// `None` if no fault happens.
     pub(crate) fn next_fault(&mut self, service: &str, operation: &str) -> Option<AwsFault> {
         for rule in self.rules.iter_mut().filter(|rule| rule.matches(service, operation)) {

@@ -1,6 +1,6 @@
 //! Filters of describe calls: names, wildcards and tags.
 
-use super::Failure;
+use super::AwsFailure;
 use crate::ports::{Filter, Tags};
 
 /// Largest number of filter values of one request.
@@ -8,19 +8,22 @@ const FILTER_VALUES_MAX: usize = 200;
 
 /// Fails if a request has an unknown filter, a filter without values, or too many values.
 /// `names` are the filters of the operation other than tags.
-pub(super) fn check_filters(filters: &[Filter], names: &[&str], accepts_tags: bool) -> Result<(), Failure> {
+pub(super) fn check_filters(filters: &[Filter], names: &[&str], accepts_tags: bool) -> Result<(), AwsFailure> {
     for filter in filters {
         let is_tag = filter.name == "tag-key" || filter.name.starts_with("tag:");
         if !(names.contains(&filter.name.as_str()) || (accepts_tags && is_tag)) {
-            return Err(Failure::invalid_value(format!("The filter '{}' is invalid", filter.name)));
+            return Err(AwsFailure::invalid_value(format!("The filter '{}' is invalid", filter.name)));
         }
         if filter.values.is_empty() {
-            return Err(Failure::invalid_value(format!("The filter '{}' must have at least one value", filter.name)));
+            return Err(AwsFailure::invalid_value(format!(
+                "The filter '{}' must have at least one value",
+                filter.name
+            )));
         }
     }
     if filters.iter().map(|filter| filter.values.len()).sum::<usize>() > FILTER_VALUES_MAX {
         let message = format!("The maximum number of filter values specified on a single call is {FILTER_VALUES_MAX}");
-        return Err(Failure::bad_request("FilterLimitExceeded", message));
+        return Err(AwsFailure::bad_request("FilterLimitExceeded", message));
     }
     Ok(())
 }

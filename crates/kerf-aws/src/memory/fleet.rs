@@ -6,10 +6,10 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use kerf_engine::Price;
 
-use super::Failure;
-use super::instances::{LaunchedInstance, check_tag_keys};
-use super::launch_templates::StoredTemplate;
+use super::AwsFailure;
+use super::instances::check_tag_keys;
 use super::market::{CapacityPool, Stock};
+use super::records::{LaunchedInstance, StoredTemplate};
 use super::state::{AwsState, Transition};
 use crate::ports::Tags;
 use crate::ports::ec2::{
@@ -40,9 +40,9 @@ enum Strategy {
 }
 
 impl Strategy {
-    fn of(target: &FleetTarget) -> Result<Self, Failure> {
+    fn of(target: &FleetTarget) -> Result<Self, AwsFailure> {
         let invalid = |name: &str| {
-            Err(Failure::invalid_value(format!("Value ({name}) for parameter allocationStrategy is invalid.")))
+            Err(AwsFailure::invalid_value(format!("Value ({name}) for parameter allocationStrategy is invalid.")))
         };
         match target {
             FleetTarget::OnDemand { allocation_strategy } => match allocation_strategy.as_str() {
@@ -93,11 +93,11 @@ fn last_if_none<T>(one: Option<T>, two: Option<T>, compare: impl FnOnce(T, T) ->
 }
 
 impl AwsState {
-    pub(super) fn create_fleet(&mut self, request: CreateFleet, now: Timestamp) -> Result<FleetAnswer, Failure> {
+    pub(super) fn create_fleet(&mut self, request: CreateFleet, now: Timestamp) -> Result<FleetAnswer, AwsFailure> {
         let strategy = Strategy::of(&request.target)?;
         let Ok(wanted @ 1..) = usize::try_from(request.target_capacity) else {
             let message = format!("Value ({}) for parameter TotalTargetCapacity is invalid.", request.target_capacity);
-            return Err(Failure::invalid_value(message));
+            return Err(AwsFailure::invalid_value(message));
         };
         for specification in &request.tags {
             check_tag_keys(&specification.tags)?;
@@ -109,7 +109,7 @@ impl AwsState {
         }
         let mut candidates = self.candidates(&request)?;
         if request.is_dry_run {
-            return Err(Failure::dry_run());
+            return Err(AwsFailure::dry_run());
         }
         candidates.sort_by(|one, two| strategy.compare(one, two));
         let mut answer = FleetAnswer { fleet_id: self.new_fleet_id(), ..FleetAnswer::default() };
@@ -140,13 +140,13 @@ impl AwsState {
     }
 
     /// Returns all overrides. Fails if there are none, or if a launch template does not exist.
-    fn candidates(&self, request: &CreateFleet) -> Result<Vec<Candidate>, Failure> {
+    fn candidates(&self, request: &CreateFleet) -> Result<Vec<Candidate>, AwsFailure> {
         let mut candidates = Vec::new();
         for config in &request.configs {
             let Some(template) = self.templates.get(&config.template_name) else {
                 let name = &config.template_name;
                 let message = format!("The specified launch template, with template name {name}, does not exist.");
-                return Err(Failure::bad_request("InvalidLaunchTemplateName.NotFoundException", message));
+                return Err(AwsFailure::bad_request("InvalidLaunchTemplateName.NotFoundException", message));
             };
             let template = Arc::new(template.clone());
             for choice in &config.overrides {
@@ -162,7 +162,7 @@ impl AwsState {
                 });
             }
         }
-        if candidates.is_empty() { Err(Failure::missing("LaunchTemplateConfigs")) } else { Ok(candidates) }
+        if candidates.is_empty() { Err(AwsFailure::missing("LaunchTemplateConfigs")) } else { Ok(candidates) }
     }
 
     /// Launches at most `wanted` instances of one override. Fails if none can be launched.
@@ -173,7 +173,7 @@ impl AwsState {
         wanted: usize,
         fleet_id: &str,
         now: Timestamp,
-    ) -> Result<Vec<String>, Failure> {
+    ) -> Result<Vec<String>, AwsFailure> {
         let subnet = self.check_launch(candidate, &request.target, now)?;
         let address_count = address_count(&candidate.template.data);
         let by_addresses = (self.free_addresses(&subnet) / address_count.max(1)) as usize;
@@ -186,10 +186,10 @@ impl AwsState {
     }
 
     /// Returns the error of an override from which no further instance can be launched.
-    fn shortage(&self, candidate: &Candidate) -> Failure {
+    fn shortage(&self, candidate: &Candidate) -> AwsFailure {
         let CapacityPool { instance_type, zone, .. } = &candidate.pool;
         if self.market.stock(&candidate.pool).at_most(1) == 0 {
-            return Failure::new(
+            return AwsFailure::new(
                 500,
                 "InsufficientInstanceCapacity",
                 format!(
@@ -199,7 +199,7 @@ impl AwsState {
             );
         }
         let subnet = &candidate.choice.subnet_id;
-        Failure::bad_request(
+        AwsFailure::bad_request(
             "InsufficientFreeAddressesInSubnet",
             format!(
                 "There are not enough free addresses in subnet '{subnet}' to satisfy the requested number of instances."
@@ -208,15 +208,15 @@ impl AwsState {
     }
 
     /// Checks what EC2 checks at the launch, and returns the subnet.
-    fn check_launch(&self, candidate: &Candidate, target: &FleetTarget, now: Timestamp) -> Result<Subnet, Failure> {
+    fn check_launch(&self, candidate: &Candidate, target: &FleetTarget, now: Timestamp) -> Result<Subnet, AwsFailure> {
         let (choice, data) = (&candidate.choice, &candidate.template.data);
         let Some(subnet) = self.account.subnets.get(&choice.subnet_id) else {
             let message = format!("The subnet ID '{}' does not exist", choice.subnet_id);
-            return Err(Failure::bad_request("InvalidSubnetID.NotFound", message));
+            return Err(AwsFailure::bad_request("InvalidSubnetID.NotFound", message));
         };
         if let Some(zone) = choice.zone.as_ref().filter(|zone| **zone != subnet.zone) {
             let message = format!("The subnet ID '{}' is not in the availability zone {zone}", subnet.id);
-            return Err(Failure::invalid_value(message));
+            return Err(AwsFailure::invalid_value(message));
         }
         self.check_image(candidate)?;
         self.check_type(candidate, target)?;
@@ -224,12 +224,12 @@ impl AwsState {
             match self.account.security_groups.get(group) {
                 None => {
                     let message = format!("The security group '{group}' does not exist");
-                    return Err(Failure::bad_request("InvalidGroup.NotFound", message));
+                    return Err(AwsFailure::bad_request("InvalidGroup.NotFound", message));
                 }
                 Some(found) if found.vpc_id != subnet.vpc_id => {
                     let message =
                         format!("Security group {group} and subnet {} belong to different networks.", subnet.id);
-                    return Err(Failure::bad_request("InvalidParameter", message));
+                    return Err(AwsFailure::bad_request("InvalidParameter", message));
                 }
                 Some(_) => {}
             }
@@ -237,44 +237,46 @@ impl AwsState {
         let profile = &data.instance_profile;
         let is_known = self.profiles.get(profile).is_some_and(|stored| stored.visible_from <= now);
         if !profile.is_empty() && !is_known {
-            return Err(Failure::invalid_value(format!(
+            return Err(AwsFailure::invalid_value(format!(
                 "Value ({profile}) for parameter iamInstanceProfile.name is invalid. Invalid IAM Instance Profile name"
             )));
         }
         if let Some(group) = &data.placement.group_id {
             let message = format!("The Placement Group '{group}' is unknown.");
-            return Err(Failure::bad_request("InvalidPlacementGroup.Unknown", message));
+            return Err(AwsFailure::bad_request("InvalidPlacementGroup.Unknown", message));
         }
         if let Some(id) = data.capacity_reservation.as_ref().and_then(|own| own.reservation_id.as_ref()) {
             let message = format!("The capacity reservation ID '{id}' does not exist");
-            return Err(Failure::bad_request("InvalidCapacityReservationId.NotFound", message));
+            return Err(AwsFailure::bad_request("InvalidCapacityReservationId.NotFound", message));
         }
         Ok(subnet.clone())
     }
 
-    fn check_image(&self, candidate: &Candidate) -> Result<(), Failure> {
+    fn check_image(&self, candidate: &Candidate) -> Result<(), AwsFailure> {
         let id = candidate.image_id();
         let Some(image) = self.account.images.get(id).filter(|image| image.state == "available") else {
             let message = format!("The image id '[{id}]' does not exist");
-            return Err(Failure::bad_request("InvalidAMIID.NotFound", message));
+            return Err(AwsFailure::bad_request("InvalidAMIID.NotFound", message));
         };
         let info = self.account.instance_types.get(&candidate.pool.instance_type);
         let architectures = info.and_then(|info| info.processor.as_ref()).map(|own| &own.supported_architectures);
         match architectures {
-            Some(own) if !own.is_empty() && !own.contains(&image.architecture) => Err(Failure::invalid_value(format!(
-                "The architecture '{}' of the specified instance type does not match the architecture '{}' of the \
+            Some(own) if !own.is_empty() && !own.contains(&image.architecture) => {
+                Err(AwsFailure::invalid_value(format!(
+                    "The architecture '{}' of the specified instance type does not match the architecture '{}' of the \
                  specified AMI. Specify an instance type and an AMI that have matching architectures, and try again.",
-                own.join(","),
-                image.architecture
-            ))),
+                    own.join(","),
+                    image.architecture
+                )))
+            }
             _ => Ok(()),
         }
     }
 
-    fn check_type(&self, candidate: &Candidate, target: &FleetTarget) -> Result<(), Failure> {
+    fn check_type(&self, candidate: &Candidate, target: &FleetTarget) -> Result<(), AwsFailure> {
         let CapacityPool { instance_type, zone, .. } = &candidate.pool;
         let Some(info) = self.account.instance_types.get(instance_type) else {
-            return Err(Failure::invalid_value(format!("Invalid value '{instance_type}' for InstanceType.")));
+            return Err(AwsFailure::invalid_value(format!("Invalid value '{instance_type}' for InstanceType.")));
         };
         let offering = InstanceTypeOffering { instance_type: instance_type.clone(), zone: zone.clone() };
         if !self.account.offerings.contains(&offering) {
@@ -282,20 +284,20 @@ impl AwsState {
                 "Your requested instance type ({instance_type}) is not supported in your requested Availability Zone \
                  ({zone})."
             );
-            return Err(Failure::bad_request("Unsupported", message));
+            return Err(AwsFailure::bad_request("Unsupported", message));
         }
         let usage_class = match target {
             FleetTarget::Spot { .. } => "spot",
             FleetTarget::OnDemand { .. } => "on-demand",
             FleetTarget::CapacityBlock | FleetTarget::ReservedCapacity => {
                 let message = "There is no reserved capacity for the requested instance type.";
-                return Err(Failure::bad_request("ReservationCapacityExceeded", message));
+                return Err(AwsFailure::bad_request("ReservationCapacityExceeded", message));
             }
         };
         let classes = &info.supported_usage_classes;
         if !classes.is_empty() && !classes.iter().any(|class| class == usage_class) {
             let message = format!("The instance type {instance_type} is not supported as {usage_class}.");
-            return Err(Failure::bad_request("Unsupported", message));
+            return Err(AwsFailure::bad_request("Unsupported", message));
         }
         Ok(())
     }
@@ -390,7 +392,7 @@ impl Candidate {
         }
     }
 
-    fn error(&self, failure: Failure) -> FleetError {
+    fn error(&self, failure: AwsFailure) -> FleetError {
         FleetError {
             code: failure.code,
             message: failure.message,
@@ -453,7 +455,10 @@ mod tests {
     }
 
     /// Returns the launched (type, zone, count) and the errors (type, zone, code) of an answer.
-    fn outcome(answer: &FleetAnswer) -> (Vec<(&str, &str, usize)>, Vec<(&str, &str, &str)>) {
+    /// Code, instance type and subnet or zone of an error.
+    type ErrorSummary<'a> = (&'a str, &'a str, &'a str);
+
+    fn outcome(answer: &FleetAnswer) -> (Vec<(&str, &str, usize)>, Vec<ErrorSummary<'_>>) {
         let launched = |own: &'_ FleetInstance| own.ids.len();
         let instances =
             answer.instances.iter().map(|own| (own.instance_type.as_str(), own.zone.as_str(), launched(own))).collect();
@@ -547,7 +552,7 @@ mod tests {
         with_prefix.data.network_interfaces[0].ipv4_prefix_count = Some(1);
         aws.create_launch_template(with_prefix).await.unwrap();
         aws.create_fleet(fleet(1, on_demand(), "prefix", &[("m5.large", SUBNETS[0])])).await.unwrap();
-        let subnets = aws.describe_subnets(vec![], Default::default()).await.unwrap();
+        let subnets = aws.describe_subnets(vec![], crate::ports::PageRequest::default()).await.unwrap();
         assert_eq!(subnets.items[0].available_ip_count, 8187 - 17);
     }
 

@@ -2,9 +2,10 @@
 
 use jiff::Timestamp;
 
-use super::calls::Operation;
+use super::calls::AwsOperation;
+use super::records::StoredProfile;
 use super::state::AwsState;
-use super::{Failure, MemoryAws};
+use super::{AwsFailure, MemoryAws};
 use crate::ports::{AwsFuture, CreateInstanceProfile, Iam, InstanceProfile, Page, PageRequest, Tags};
 
 /// IAM's quota of instance profiles per account.
@@ -13,15 +14,8 @@ const PROFILES_MAX: usize = 1_000;
 /// Page size of `ListInstanceProfiles` without `MaxItems`.
 const PAGE_DEFAULT: usize = 100;
 
-/// An instance profile with the time from which EC2 knows it.
-#[derive(Debug, Clone)]
-pub(super) struct StoredProfile {
-    pub(super) profile: InstanceProfile,
-    pub(super) visible_from: Timestamp,
-}
-
-const fn iam(name: &'static str) -> Operation {
-    Operation { service: "IAM", name }
+const fn iam(name: &'static str) -> AwsOperation {
+    AwsOperation { service: "IAM", name }
 }
 
 impl Iam for MemoryAws {
@@ -46,7 +40,7 @@ impl Iam for MemoryAws {
             }
             if !stored.profile.roles.is_empty() {
                 let message = "Cannot exceed quota for InstanceSessionsPerInstanceProfile: 1";
-                return Err(Failure::new(409, "LimitExceeded", message));
+                return Err(AwsFailure::new(409, "LimitExceeded", message));
             }
             stored.profile.roles.push(role.to_owned());
             Ok(())
@@ -67,7 +61,7 @@ impl Iam for MemoryAws {
         Box::pin(self.call(iam("DeleteInstanceProfile"), name.to_owned(), move |state, _| {
             if !state.profile(name)?.profile.roles.is_empty() {
                 let message = "Cannot delete entity, must remove roles from instance profile first.";
-                return Err(Failure::new(409, "DeleteConflict", message));
+                return Err(AwsFailure::new(409, "DeleteConflict", message));
             }
             state.profiles.remove(name);
             Ok(())
@@ -102,13 +96,17 @@ impl Iam for MemoryAws {
 }
 
 impl AwsState {
-    fn profile(&mut self, name: &str) -> Result<&mut StoredProfile, Failure> {
+    fn profile(&mut self, name: &str) -> Result<&mut StoredProfile, AwsFailure> {
         self.profiles
             .get_mut(name)
-            .ok_or_else(|| Failure::new(404, "NoSuchEntity", format!("Instance Profile {name} cannot be found.")))
+            .ok_or_else(|| AwsFailure::new(404, "NoSuchEntity", format!("Instance Profile {name} cannot be found.")))
     }
 
-    fn create_profile(&mut self, request: CreateInstanceProfile, now: Timestamp) -> Result<InstanceProfile, Failure> {
+    fn create_profile(
+        &mut self,
+        request: CreateInstanceProfile,
+        now: Timestamp,
+    ) -> Result<InstanceProfile, AwsFailure> {
         let is_name_char = |char: char| char.is_ascii_alphanumeric() || "_+=,.@-".contains(char);
         if !(1..=128).contains(&request.name.len()) || !request.name.chars().all(is_name_char) {
             return Err(validation_error(
@@ -122,11 +120,11 @@ impl AwsState {
         }
         if self.profiles.contains_key(&request.name) {
             let message = format!("Instance Profile {} already exists.", request.name);
-            return Err(Failure::new(409, "EntityAlreadyExists", message));
+            return Err(AwsFailure::new(409, "EntityAlreadyExists", message));
         }
         if self.profiles.len() >= PROFILES_MAX {
             let message = format!("Cannot exceed quota for InstanceProfilesPerAccount: {PROFILES_MAX}");
-            return Err(Failure::new(409, "LimitExceeded", message));
+            return Err(AwsFailure::new(409, "LimitExceeded", message));
         }
         let profile = InstanceProfile { name: request.name, path, roles: Vec::new(), tags: request.tags };
         let visible_from = now.saturating_add(self.settings.profiles_visible_after).unwrap_or(Timestamp::MAX);
@@ -135,12 +133,12 @@ impl AwsState {
     }
 }
 
-fn role_not_found(role: &str) -> Failure {
-    Failure::new(404, "NoSuchEntity", format!("The role with name {role} cannot be found."))
+fn role_not_found(role: &str) -> AwsFailure {
+    AwsFailure::new(404, "NoSuchEntity", format!("The role with name {role} cannot be found."))
 }
 
-fn validation_error(field: &str, constraint: &str) -> Failure {
-    Failure::bad_request("ValidationError", format!("1 validation error detected: Value at '{field}' {constraint}"))
+fn validation_error(field: &str, constraint: &str) -> AwsFailure {
+    AwsFailure::bad_request("ValidationError", format!("1 validation error detected: Value at '{field}' {constraint}"))
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-use super::Failure;
+use super::AwsFailure;
 use super::filters::{check_filters, matches_filters};
 use super::paging::PageLimits;
 use super::parameters::AMAZON_OWNERS;
@@ -20,7 +20,7 @@ impl AwsState {
         request: &DescribeImages,
         page: &PageRequest,
         now: Timestamp,
-    ) -> Result<Page<Image>, Failure> {
+    ) -> Result<Page<Image>, AwsFailure> {
         let names = ["image-id", "name", "architecture", "state", "owner-id"];
         check_filters(&request.filters, &names, true)?;
         let own = &self.account.account_id;
@@ -53,7 +53,7 @@ impl AwsState {
     pub(super) fn describe_instance_types(
         &self,
         request: &DescribeInstanceTypes,
-    ) -> Result<Page<InstanceTypeInfo>, Failure> {
+    ) -> Result<Page<InstanceTypeInfo>, AwsFailure> {
         let names = [
             "instance-type",
             "bare-metal",
@@ -65,7 +65,7 @@ impl AwsState {
         ];
         check_filters(&request.filters, &names, false)?;
         if request.is_dry_run {
-            return Err(Failure::dry_run());
+            return Err(AwsFailure::dry_run());
         }
         let matching = self.account.instance_types.values().filter(|info| {
             let texts = |values: &'_ [String]| values.to_vec();
@@ -86,7 +86,7 @@ impl AwsState {
         self.page(matching, |info| info.name.clone(), InstanceTypeInfo::clone, &request.page, TYPES)
     }
 
-    pub(super) fn describe_offerings(&self, page: &PageRequest) -> Result<Page<InstanceTypeOffering>, Failure> {
+    pub(super) fn describe_offerings(&self, page: &PageRequest) -> Result<Page<InstanceTypeOffering>, AwsFailure> {
         // A space sorts before every character of a name, so the keys have the order of the set.
         let key = |offering: &InstanceTypeOffering| format!("{} {}", offering.instance_type, offering.zone);
         self.page(self.account.offerings.iter(), key, InstanceTypeOffering::clone, page, OFFERINGS)
@@ -178,7 +178,7 @@ mod tests {
             include_deprecated,
             ..DescribeImages::default()
         };
-        assert_eq!(find(by_name(false)).await, [id.clone()]);
+        assert_eq!(find(by_name(false)).await, std::slice::from_ref(&id));
         let now = aws.clock().now();
         aws.change_account(|account| account.images.get_mut(&id).unwrap().deprecated_at = Some(now));
         assert_eq!(find(by_name(false)).await, [""; 0]);

@@ -1,15 +1,13 @@
 //! Instances: what is described, terminated and tagged.
 
-use std::net::Ipv4Addr;
-use std::sync::Arc;
-
 use jiff::Timestamp;
 
-use super::Failure;
+use super::AwsFailure;
 use super::filters::{check_filters, matches_filters};
 use super::paging::PageLimits;
+use super::records::LaunchedInstance;
 use super::state::{AwsState, Transition};
-use crate::ports::ec2::{DescribeInstances, Ec2Instance, InstanceStateChange, InstanceStateName, LaunchTemplateData};
+use crate::ports::ec2::{DescribeInstances, Ec2Instance, InstanceStateChange, InstanceStateName};
 use crate::ports::{Page, PageRequest, Tags};
 
 const LIMITS: PageLimits = PageLimits { min: 5, max: 1000, default: None };
@@ -20,30 +18,13 @@ const TAGS_MAX: usize = 50;
 /// State reason of an instance that a call terminated.
 const TERMINATED_BY_CALL: &str = "Client.UserInitiatedShutdown";
 
-/// An instance with what it was launched from, for components that simulate its boot.
-#[derive(Debug, Clone)]
-pub struct LaunchedInstance {
-    /// The instance as `DescribeInstances` returns it.
-    pub instance: Ec2Instance,
-    /// Name of its launch template.
-    pub template_name: String,
-    /// Content of its launch template, with user data.
-    pub template: Arc<LaunchTemplateData>,
-    /// Private address.
-    pub private_address: Ipv4Addr,
-    /// ID of its VPC.
-    pub vpc_id: String,
-    pub(super) visible_from: Timestamp,
-    pub(super) address_count: u32,
-}
-
 impl AwsState {
     pub(super) fn describe_instances(
         &self,
         request: &DescribeInstances,
         page: &PageRequest,
         now: Timestamp,
-    ) -> Result<Page<Ec2Instance>, Failure> {
+    ) -> Result<Page<Ec2Instance>, AwsFailure> {
         let names = [
             "instance-id",
             "instance-state-name",
@@ -57,7 +38,7 @@ impl AwsState {
         ];
         check_filters(&request.filters, &names, true)?;
         if !request.ids.is_empty() && page.max_results.is_some() {
-            return Err(Failure::bad_request(
+            return Err(AwsFailure::bad_request(
                 "InvalidParameterCombination",
                 "The parameter instancesSet cannot be used with the parameter maxResults",
             ));
@@ -87,9 +68,9 @@ impl AwsState {
         &mut self,
         ids: &[String],
         now: Timestamp,
-    ) -> Result<Vec<InstanceStateChange>, Failure> {
+    ) -> Result<Vec<InstanceStateChange>, AwsFailure> {
         if ids.is_empty() {
-            return Err(Failure::missing("InstanceId"));
+            return Err(AwsFailure::missing("InstanceId"));
         }
         self.check_instance_ids(ids, |_| true)?;
         let mut changes: Vec<InstanceStateChange> = Vec::new();
@@ -124,19 +105,19 @@ impl AwsState {
         Some(())
     }
 
-    pub(super) fn create_tags(&mut self, ids: &[String], tags: &Tags) -> Result<(), Failure> {
+    pub(super) fn create_tags(&mut self, ids: &[String], tags: &Tags) -> Result<(), AwsFailure> {
         if ids.is_empty() {
-            return Err(Failure::missing("ResourceId"));
+            return Err(AwsFailure::missing("ResourceId"));
         }
         if tags.is_empty() {
-            return Err(Failure::missing("Tag"));
+            return Err(AwsFailure::missing("Tag"));
         }
         check_tag_keys(tags)?;
         let with_tags = |own: &Tags| {
             let mut all = own.clone();
             all.extend(tags.clone());
             let count = all.keys().filter(|key| !key.starts_with("aws:")).count();
-            let failure = || Failure::bad_request("TagLimitExceeded", "You have reached the maximum number of tags");
+            let failure = || AwsFailure::bad_request("TagLimitExceeded", "You have reached the maximum number of tags");
             if count > TAGS_MAX { Err(failure()) } else { Ok(all) }
         };
         // All resources are checked before the first is changed: one missing ID fails the call.
@@ -172,10 +153,14 @@ impl AwsState {
     }
 
     /// Fails if an ID is malformed or names no instance. EC2 then ignores the other IDs too.
-    fn check_instance_ids(&self, ids: &[String], is_known: impl Fn(&LaunchedInstance) -> bool) -> Result<(), Failure> {
+    fn check_instance_ids(
+        &self,
+        ids: &[String],
+        is_known: impl Fn(&LaunchedInstance) -> bool,
+    ) -> Result<(), AwsFailure> {
         if let Some(id) = ids.iter().find(|id| !is_instance_id(id)) {
             let message = format!("Invalid id: \"{id}\" (expecting \"i-...\")");
-            return Err(Failure::bad_request("InvalidInstanceID.Malformed", message));
+            return Err(AwsFailure::bad_request("InvalidInstanceID.Malformed", message));
         }
         let is_missing = |id: &&String| !self.instances.get(*id).is_some_and(&is_known);
         let missing: Vec<&str> = ids.iter().filter(is_missing).map(String::as_str).collect();
@@ -184,7 +169,7 @@ impl AwsState {
             [id] => Err(not_found(id)),
             ids => {
                 let message = format!("The instance IDs '{}' do not exist", ids.join(", "));
-                Err(Failure::bad_request("InvalidInstanceID.NotFound", message))
+                Err(AwsFailure::bad_request("InvalidInstanceID.NotFound", message))
             }
         }
     }
@@ -195,15 +180,15 @@ fn is_instance_id(id: &str) -> bool {
         .is_some_and(|digits| !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_hexdigit()))
 }
 
-pub(super) fn check_tag_keys(tags: &Tags) -> Result<(), Failure> {
+pub(super) fn check_tag_keys(tags: &Tags) -> Result<(), AwsFailure> {
     match tags.keys().find(|key| key.starts_with("aws:")) {
-        Some(_) => Err(Failure::invalid_value("Tag keys starting with 'aws:' are reserved for internal use")),
+        Some(_) => Err(AwsFailure::invalid_value("Tag keys starting with 'aws:' are reserved for internal use")),
         None => Ok(()),
     }
 }
 
 /// Returns the error for the ID of a resource that does not exist.
-fn not_found(id: &str) -> Failure {
+fn not_found(id: &str) -> AwsFailure {
     let (code, kind) = match id.split('-').next().unwrap_or_default() {
         "i" => ("InvalidInstanceID.NotFound", "instance"),
         "lt" => ("InvalidLaunchTemplateId.NotFound", "launch template"),
@@ -212,7 +197,7 @@ fn not_found(id: &str) -> Failure {
         "ami" => ("InvalidAMIID.NotFound", "image"),
         _ => ("InvalidID", "resource"),
     };
-    Failure::bad_request(code, format!("The {kind} ID '{id}' does not exist"))
+    AwsFailure::bad_request(code, format!("The {kind} ID '{id}' does not exist"))
 }
 
 #[cfg(test)]
@@ -248,7 +233,7 @@ mod tests {
         let (aws, ids) = aws_with_instances(1, settings.clone()).await;
         assert_eq!(states(&aws).await, ["pending"]);
         let tick = Duration::from_millis(1);
-        tokio::time::advance(settings.pending_for - tick).await;
+        tokio::time::advance(settings.pending_for.checked_sub(tick).unwrap()).await;
         assert_eq!(states(&aws).await, ["pending"]);
         assert_eq!(aws.next_transition_at(), Some(aws.clock().now() + tick));
         tokio::time::advance(tick).await;

@@ -4,15 +4,13 @@
 use std::sync::Arc;
 
 use base64::Engine as _;
-use jiff::Timestamp;
 
-use super::Failure;
+use super::AwsFailure;
 use super::filters::{check_filters, matches_filters};
 use super::paging::PageLimits;
+use super::records::StoredTemplate;
 use super::state::AwsState;
-use crate::ports::ec2::{
-    CreateLaunchTemplate, DescribeLaunchTemplates, LaunchTemplate, LaunchTemplateData, LaunchTemplateRef,
-};
+use crate::ports::ec2::{CreateLaunchTemplate, DescribeLaunchTemplates, LaunchTemplate, LaunchTemplateRef};
 use crate::ports::{Page, PageRequest};
 
 const LIMITS: PageLimits = PageLimits { min: 1, max: 200, default: Some(200) };
@@ -23,37 +21,27 @@ const USER_DATA_MAX_BYTES: usize = 16_384;
 /// EC2's quota of launch templates per region.
 const TEMPLATES_MAX: usize = 5_000;
 
-/// A launch template with the content of its only version.
-#[derive(Debug, Clone)]
-pub(crate) struct StoredTemplate {
-    pub(crate) template: LaunchTemplate,
-    pub(crate) data: Arc<LaunchTemplateData>,
-    pub(crate) created_at: Timestamp,
-}
-
 impl AwsState {
     pub(super) fn create_launch_template(
         &mut self,
         request: CreateLaunchTemplate,
-        now: Timestamp,
-    ) -> Result<LaunchTemplate, Failure> {
+    ) -> Result<LaunchTemplate, AwsFailure> {
         if let Some(answer) = self.template_tokens.earlier_answer(&request.client_token, &request)? {
             return Ok(answer);
         }
         check_template(&request)?;
         if self.templates.contains_key(&request.name) {
-            return Err(Failure::bad_request(
+            return Err(AwsFailure::bad_request(
                 "InvalidLaunchTemplateName.AlreadyExistsException",
                 "Launch template name already in use.",
             ));
         }
         if self.templates.len() >= TEMPLATES_MAX {
             let message = format!("The maximum number of launch templates ({TEMPLATES_MAX}) has been reached.");
-            return Err(Failure::bad_request("LaunchTemplateLimitExceeded", message));
+            return Err(AwsFailure::bad_request("LaunchTemplateLimitExceeded", message));
         }
         let template = LaunchTemplate { id: self.new_id("lt"), name: request.name.clone(), tags: request.tags.clone() };
-        let stored =
-            StoredTemplate { template: template.clone(), data: Arc::new(request.data.clone()), created_at: now };
+        let stored = StoredTemplate { template: template.clone(), data: Arc::new(request.data.clone()) };
         self.templates.insert(request.name.clone(), stored);
         let token = request.client_token.clone();
         self.template_tokens.remember(&token, request, template.clone());
@@ -64,10 +52,10 @@ impl AwsState {
         &self,
         request: &DescribeLaunchTemplates,
         page: &PageRequest,
-    ) -> Result<Page<LaunchTemplate>, Failure> {
+    ) -> Result<Page<LaunchTemplate>, AwsFailure> {
         check_filters(&request.filters, &["launch-template-name"], true)?;
         if request.names.iter().any(|name| !self.templates.contains_key(name)) {
-            return Err(Failure::bad_request(
+            return Err(AwsFailure::bad_request(
                 "InvalidLaunchTemplateName.NotFoundException",
                 "At least one of the launch templates specified in the request does not exist.",
             ));
@@ -79,44 +67,47 @@ impl AwsState {
         self.page(matching, |template| template.name.clone(), LaunchTemplate::clone, page, LIMITS)
     }
 
-    pub(super) fn delete_launch_template(&mut self, template: &LaunchTemplateRef) -> Result<LaunchTemplate, Failure> {
+    pub(super) fn delete_launch_template(
+        &mut self,
+        template: &LaunchTemplateRef,
+    ) -> Result<LaunchTemplate, AwsFailure> {
         let name = match template {
             LaunchTemplateRef::Name(name) => self.templates.contains_key(name).then(|| name.clone()).ok_or_else(|| {
                 let message = format!("The specified launch template, with template name {name}, does not exist.");
-                Failure::bad_request("InvalidLaunchTemplateName.NotFoundException", message)
+                AwsFailure::bad_request("InvalidLaunchTemplateName.NotFoundException", message)
             }),
             LaunchTemplateRef::Id(id) => {
                 let mut names = self.templates.values().map(|stored| &stored.template);
                 names.find(|template| template.id == *id).map(|template| template.name.clone()).ok_or_else(|| {
                     let message = format!("The specified launch template, with template ID {id}, does not exist.");
-                    Failure::bad_request("InvalidLaunchTemplateId.NotFound", message)
+                    AwsFailure::bad_request("InvalidLaunchTemplateId.NotFound", message)
                 })
             }
         }?;
         match self.templates.remove(&name) {
             Some(stored) => Ok(stored.template),
-            None => Err(Failure::missing("LaunchTemplateName")),
+            None => Err(AwsFailure::missing("LaunchTemplateName")),
         }
     }
 }
 
-fn check_template(request: &CreateLaunchTemplate) -> Result<(), Failure> {
+fn check_template(request: &CreateLaunchTemplate) -> Result<(), AwsFailure> {
     let is_name_char = |char: char| char.is_ascii_alphanumeric() || "().-/_".contains(char);
     if !(3..=128).contains(&request.name.len()) || !request.name.chars().all(is_name_char) {
         let message = "Launch template names must be between 3 and 128 characters long, and may contain letters, \
                        numbers, and the following characters: - ( ) . / _";
-        return Err(Failure::bad_request("InvalidLaunchTemplateName.MalformedException", message));
+        return Err(AwsFailure::bad_request("InvalidLaunchTemplateName.MalformedException", message));
     }
     let image = &request.data.image_id;
     if !image.is_empty() && !image.starts_with("ami-") {
         let message = format!("Invalid id: \"{image}\" (expecting \"ami-...\")");
-        return Err(Failure::bad_request("InvalidAMIID.Malformed", message));
+        return Err(AwsFailure::bad_request("InvalidAMIID.Malformed", message));
     }
     match base64::engine::general_purpose::STANDARD.decode(&request.data.user_data) {
-        Err(_) => Err(Failure::bad_request("InvalidUserData.Malformed", "Invalid BASE64 encoding of user data.")),
+        Err(_) => Err(AwsFailure::bad_request("InvalidUserData.Malformed", "Invalid BASE64 encoding of user data.")),
         Ok(bytes) if bytes.len() > USER_DATA_MAX_BYTES => {
             let message = format!("User data is limited to {USER_DATA_MAX_BYTES} bytes");
-            Err(Failure::bad_request("InvalidUserData.Malformed", message))
+            Err(AwsFailure::bad_request("InvalidUserData.Malformed", message))
         }
         Ok(_) => Ok(()),
     }
@@ -141,11 +132,11 @@ mod tests {
             ..DescribeLaunchTemplates::default()
         };
         let found = |request| aws.describe_launch_templates(request, PageRequest::default());
-        assert_eq!(found(by_tag("demo")).await.unwrap().items, [created.clone()]);
+        assert_eq!(found(by_tag("demo")).await.unwrap().items, std::slice::from_ref(&created));
         assert_eq!(found(by_tag("other")).await.unwrap().items, []);
         let by_name =
             |name: &str| DescribeLaunchTemplates { names: vec![name.to_owned()], ..DescribeLaunchTemplates::default() };
-        assert_eq!(found(by_name("demo")).await.unwrap().items, [created.clone()]);
+        assert_eq!(found(by_name("demo")).await.unwrap().items, std::slice::from_ref(&created));
         let not_found = "InvalidLaunchTemplateName.NotFoundException";
         assert!(found(by_name("other")).await.unwrap_err().has_code(not_found));
         aws.delete_launch_template(LaunchTemplateRef::Id(created.id.clone())).await.unwrap();
@@ -157,7 +148,7 @@ mod tests {
 
     // spec 06 #50
     #[tokio::test(start_paused = true)]
-    async fn wrong_content_is_refused() {
+    async fn wrong_content_is_rejected() {
         let aws = aws();
         let error = async |change: &dyn Fn(&mut CreateLaunchTemplate)| {
             let mut request = template(&aws, "demo");

@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
 
-use super::Failure;
+use super::AwsFailure;
 use super::filters::{check_filters, matches_filters};
-use super::instances::LaunchedInstance;
 use super::paging::PageLimits;
+use super::records::{LaunchedInstance, SubnetAddresses};
 use super::state::AwsState;
 use crate::ports::ec2::{SecurityGroup, Subnet};
 use crate::ports::{Filter, Page, PageRequest};
@@ -20,19 +20,8 @@ const RESERVED_ADDRESSES: u32 = 4;
 /// Largest number of addresses of a subnet.
 const ADDRESSES_MAX: u32 = 0xfff0;
 
-/// Addresses of one subnet that instances use.
-#[derive(Debug, Clone)]
-pub(super) struct SubnetAddresses {
-    /// Position of the subnet's range.
-    range: u32,
-    used: BTreeSet<u32>,
-    /// Number of used addresses that pods have (prefixes).
-    used_by_prefixes: u32,
-    next: u32,
-}
-
 impl AwsState {
-    pub(super) fn describe_subnets(&self, filters: &[Filter], page: &PageRequest) -> Result<Page<Subnet>, Failure> {
+    pub(super) fn describe_subnets(&self, filters: &[Filter], page: &PageRequest) -> Result<Page<Subnet>, AwsFailure> {
         let names = ["subnet-id", "vpc-id", "availability-zone", "availability-zone-id", "state"];
         check_filters(filters, &names, true)?;
         let matching = self.account.subnets.values().filter(|subnet| {
@@ -55,7 +44,7 @@ impl AwsState {
         &self,
         filters: &[Filter],
         page: &PageRequest,
-    ) -> Result<Page<SecurityGroup>, Failure> {
+    ) -> Result<Page<SecurityGroup>, AwsFailure> {
         check_filters(filters, &["group-id", "group-name", "vpc-id"], true)?;
         let matching = self.account.security_groups.values().filter(|group| {
             matches_filters(filters, Some(&group.tags), |name| match name {

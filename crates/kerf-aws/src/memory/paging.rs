@@ -1,7 +1,7 @@
 //! Pages of EC2's lists. A token is the key of the last item of the page before, so that items that
 //! appear or disappear between two pages move no others.
 
-use super::Failure;
+use super::AwsFailure;
 use super::state::AwsState;
 use crate::ports::{Page, PageRequest};
 
@@ -27,11 +27,11 @@ impl AwsState {
         convert: impl Fn(&T) -> U,
         request: &PageRequest,
         limits: PageLimits,
-    ) -> Result<Page<U>, Failure> {
+    ) -> Result<Page<U>, AwsFailure> {
         if let Some(size) = request.max_results
             && !(limits.min..=limits.max).contains(&size)
         {
-            return Err(Failure::invalid_value(format!(
+            return Err(AwsFailure::invalid_value(format!(
                 "Value ( {size} ) for parameter maxResults is invalid. Expecting a value between {} and {}.",
                 limits.min, limits.max
             )));
@@ -45,7 +45,7 @@ impl AwsState {
             None => None,
             Some(token) => match token.strip_prefix(TOKEN_PREFIX) {
                 Some(key) => Some(key),
-                None => return Err(Failure::bad_request("InvalidNextToken", "The NextToken value is not valid.")),
+                None => return Err(AwsFailure::bad_request("InvalidNextToken", "The NextToken value is not valid.")),
             },
         };
         let size = request.max_results.and_then(|size| usize::try_from(size).ok()).or(limits.default);

@@ -7,14 +7,10 @@ use kerf_runtime::Rng;
 
 use super::MemorySettings;
 use super::account::Account;
-use super::calls::CallRecord;
 use super::client_tokens::ClientTokens;
 use super::faults::AwsFaultInjector;
-use super::iam::StoredProfile;
-use super::instances::LaunchedInstance;
-use super::launch_templates::StoredTemplate;
 use super::market::Market;
-use super::network::SubnetAddresses;
+use super::records::{CallRecord, LaunchedInstance, StoredProfile, StoredTemplate, SubnetAddresses};
 use crate::ports::ec2::{CreateFleet, CreateLaunchTemplate, FleetAnswer, InstanceStateName, LaunchTemplate};
 
 /// The state behind all calls.

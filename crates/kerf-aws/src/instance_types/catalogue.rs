@@ -1,0 +1,346 @@
+//! The catalogue of a region, and the lists of instance types that node classes get from it (spec
+//! 05 §4.1, §4.2, §4.13).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use kerf_api::ec2nodeclass::EC2NodeClass;
+use kerf_api::slim::Str;
+use kerf_engine::catalogue::{InstanceType, InstanceTypes, OfferingState};
+use kerf_runtime::Clock;
+
+use super::capacity::{self, CapacitySettings, VolumeSizeError};
+use super::class_facts::{NodeClassFacts, class_key};
+use super::compatibility::is_compatible;
+use super::kubelet::{KubeletError, KubeletExpressions};
+use super::labels;
+use super::overhead;
+use super::sharing::{self, RequirementPool};
+use crate::offerings::{self, OfferingRequirements, TypeOfferingFacts, ZoneInfo};
+use crate::ports::ec2::{DescribeInstanceTypes, InstanceTypeInfo, InstanceTypeOffering};
+use crate::ports::{AwsError, Ec2, Filter, all_pages};
+use crate::pricing::Pricing;
+use crate::settings::AwsSettings;
+use crate::unavailable_offerings::UnavailableOfferings;
+
+/// Time after which a list is built again, so that new prices become visible.
+const LIST_TTL: Duration = Duration::from_mins(5);
+/// Largest number of lists that are kept. A further list replaces the one that was not used for the
+/// longest time.
+const LISTS_MAX: usize = 256;
+/// Page size of `DescribeInstanceTypes`.
+const TYPES_PAGE_SIZE: i32 = 100;
+/// Page size of `DescribeInstanceTypeOfferings`.
+const OFFERINGS_PAGE_SIZE: i32 = 1_000;
+
+/// Reason why the instance types of a node class are unknown.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum InstanceTypeError {
+    /// EC2 has returned no instance types.
+    #[error("no instance types found")]
+    NoInstanceTypes,
+    /// EC2 has returned no zones of instance types.
+    #[error("no instance types offerings found")]
+    NoOfferings,
+    /// The status of the class has no subnets.
+    #[error("no subnets found")]
+    NoSubnets,
+    /// `spec.kubelet` of the class cannot be used.
+    #[error(transparent)]
+    Kubelet(#[from] KubeletError),
+    /// A block device of the class has an invalid size.
+    #[error(transparent)]
+    VolumeSize(#[from] VolumeSizeError),
+    /// The catalogue has no type of this name.
+    #[error("instance type {0} not found in cache")]
+    NotFound(String),
+}
+
+/// Settings of the provider that instance types depend on.
+#[derive(Debug, Clone, PartialEq)]
+pub struct InstanceTypeSettings {
+    /// Region, a label of every type.
+    pub region: String,
+    /// Fraction of an instance's memory that is assumed lost.
+    pub vm_memory_overhead_percent: f64,
+    /// Network interfaces of each instance that pods cannot use.
+    pub reserved_enis: u32,
+    /// Decides if expressions in `spec.kubelet` are evaluated.
+    pub expressions: KubeletExpressions,
+}
+
+impl InstanceTypeSettings {
+    /// Returns the part of the provider's settings that instance types depend on.
+    pub fn new(region: &str, settings: &AwsSettings) -> Self {
+        Self {
+            region: region.to_owned(),
+            vm_memory_overhead_percent: settings.vm_memory_overhead_percent,
+            reserved_enis: settings.reserved_enis,
+            expressions: if settings.node_class_cel {
+                KubeletExpressions::Evaluate
+            } else {
+                KubeletExpressions::Ignore
+            },
+        }
+    }
+}
+
+/// The instance types of a region, and a list of them for each node class.
+///
+/// As long as nothing changes, a class gets clones of one list ([`InstanceTypes::is_same`]), also
+/// after its list has expired and was built again. A mark of missing capacity changes only the
+/// states of the lists. Lists of several classes share their equal parts.
+#[derive(Debug)]
+pub struct InstanceTypeCatalogue {
+    settings: InstanceTypeSettings,
+    pricing: Arc<Pricing>,
+    unavailable: Arc<UnavailableOfferings>,
+    clock: Clock,
+    state: Mutex<CatalogueState>,
+}
+
+#[derive(Debug, Default)]
+struct CatalogueState {
+    types: BTreeMap<String, InstanceTypeInfo>,
+    /// Zones of each type.
+    zones: BTreeMap<String, BTreeSet<Str>>,
+    /// Zones of all types.
+    all_zones: BTreeSet<Str>,
+    lists: BTreeMap<String, CachedList>,
+    requirements: RequirementPool,
+    offering_requirements: OfferingRequirements,
+}
+
+#[derive(Debug)]
+struct CachedList {
+    zones: Vec<ZoneInfo>,
+    /// The list without marks of missing capacity.
+    unmarked: InstanceTypes,
+    /// The list with the marks of `change_number`.
+    current: InstanceTypes,
+    change_number: u64,
+    expires: Timestamp,
+    last_used: Timestamp,
+}
+
+impl InstanceTypeCatalogue {
+    /// Creates a catalogue without instance types.
+    pub fn new(
+        settings: InstanceTypeSettings,
+        pricing: Arc<Pricing>,
+        unavailable: Arc<UnavailableOfferings>,
+        clock: Clock,
+    ) -> Self {
+        Self { settings, pricing, unavailable, clock, state: Mutex::default() }
+    }
+
+    /// Reads types and zones from EC2, both at the same time. What was read is used even if the
+    /// other call fails; then the first error is returned and the previous data stays in use.
+    pub async fn refresh(&self, ec2: &dyn Ec2) -> Result<(), AwsError> {
+        let filters = vec![
+            Filter::new("supported-virtualization-type", "hvm"),
+            Filter::any_of("processor-info.supported-architecture", ["x86_64", "arm64"]),
+        ];
+        let types = all_pages(Some(TYPES_PAGE_SIZE), |page| {
+            ec2.describe_instance_types(DescribeInstanceTypes { filters: filters.clone(), is_dry_run: false, page })
+        });
+        let offerings = all_pages(Some(OFFERINGS_PAGE_SIZE), |page| ec2.describe_instance_type_offerings(page));
+        let (types, offerings) = tokio::join!(types, offerings);
+        let types = types.map(|types| self.set_types(types));
+        let offerings = offerings.map(|offerings| self.set_offerings(offerings));
+        types.and(offerings)
+    }
+
+    /// Replaces types and zones. If nothing differs, all lists stay valid.
+    pub fn set_catalogue(&self, types: Vec<InstanceTypeInfo>, offerings: Vec<InstanceTypeOffering>) {
+        self.set_types(types);
+        self.set_offerings(offerings);
+    }
+
+    fn set_types(&self, types: Vec<InstanceTypeInfo>) {
+        let types: BTreeMap<String, InstanceTypeInfo> =
+            types.into_iter().map(|info| (info.name.clone(), info)).collect();
+        let mut state = self.lock();
+        if state.types != types {
+            state.types = types;
+            state.clear_lists();
+        }
+    }
+
+    fn set_offerings(&self, offerings: Vec<InstanceTypeOffering>) {
+        let mut zones: BTreeMap<String, BTreeSet<Str>> = BTreeMap::new();
+        for offering in offerings {
+            zones.entry(offering.instance_type).or_default().insert(Str::from(offering.zone));
+        }
+        let mut state = self.lock();
+        if state.zones != zones {
+            state.all_zones = zones.values().flatten().cloned().collect();
+            state.zones = zones;
+            state.clear_lists();
+        }
+    }
+
+    /// Returns EC2's description of a type.
+    pub fn info(&self, name: &str) -> Option<InstanceTypeInfo> {
+        self.lock().types.get(name).cloned()
+    }
+
+    /// Returns all types for a class, sorted by name, with those that are unavailable.
+    pub fn list(&self, class: &EC2NodeClass) -> Result<InstanceTypes, InstanceTypeError> {
+        let now = self.clock.now();
+        let change_number = self.unavailable.change_number();
+        let mut state = self.lock();
+        state.check_complete()?;
+        let key = class_key(class);
+        let is_live = state.lists.get(&key).is_some_and(|list| list.expires > now);
+        if !is_live {
+            let facts = NodeClassFacts::new(class, self.settings.expressions)?;
+            if facts.zones.is_empty() {
+                return Err(InstanceTypeError::NoSubnets);
+            }
+            let unmarked = state.build_list(&key, &facts, self)?;
+            let current = self.with_marks(&unmarked, &facts.zones);
+            let expires = now.saturating_add(LIST_TTL).unwrap_or(Timestamp::MAX);
+            let list = CachedList { zones: facts.zones, unmarked, current, change_number, expires, last_used: now };
+            state.insert_list(key.clone(), list, now);
+        }
+        let Some(list) = state.lists.get_mut(&key) else {
+            return Err(InstanceTypeError::NoInstanceTypes);
+        };
+        list.last_used = now;
+        if list.change_number != change_number {
+            list.current = self.with_marks(&list.unmarked, &list.zones);
+            list.change_number = change_number;
+        }
+        Ok(list.current.clone())
+    }
+
+    /// Returns one type for a class.
+    pub fn get(&self, class: &EC2NodeClass, name: &str) -> Result<InstanceType, InstanceTypeError> {
+        let list = self.list(class)?;
+        let found = list.types().binary_search_by(|instance_type| instance_type.name.as_str().cmp(name));
+        match found {
+            Ok(ix) => Ok(list.types()[ix].clone()),
+            Err(_) => Err(InstanceTypeError::NotFound(name.to_owned())),
+        }
+    }
+
+    /// Returns the names of the types that are compatible with the settings of a class (spec 05
+    /// §4.11). Unknown names are dropped.
+    pub fn compatible_types<'a>(
+        &self,
+        class: &EC2NodeClass,
+        names: impl IntoIterator<Item = &'a str>,
+    ) -> Result<Vec<&'a str>, InstanceTypeError> {
+        let facts = NodeClassFacts::new(class, self.settings.expressions)?;
+        let state = self.lock();
+        let is_compatible = |name: &&str| state.types.get(*name).is_some_and(|info| is_compatible(info, &facts));
+        Ok(names.into_iter().filter(is_compatible).collect())
+    }
+
+    fn with_marks(&self, list: &InstanceTypes, zones: &[ZoneInfo]) -> InstanceTypes {
+        offerings::without_unavailable(list, zones, &self.unavailable.snapshot())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, CatalogueState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl CatalogueState {
+    fn check_complete(&self) -> Result<(), InstanceTypeError> {
+        if self.types.is_empty() {
+            return Err(InstanceTypeError::NoInstanceTypes);
+        }
+        if self.zones.is_empty() { Err(InstanceTypeError::NoOfferings) } else { Ok(()) }
+    }
+
+    fn clear_lists(&mut self) {
+        self.lists.clear();
+        self.requirements.clear();
+    }
+
+    /// Builds the list of a class without marks. Returns the previous list of the class if nothing
+    /// changed.
+    fn build_list(
+        &mut self,
+        key: &str,
+        class: &NodeClassFacts,
+        catalogue: &InstanceTypeCatalogue,
+    ) -> Result<InstanceTypes, InstanceTypeError> {
+        let mut pairs = Vec::with_capacity(self.types.len());
+        for info in self.types.values() {
+            let zones = self.zones.get(&info.name);
+            let requirements = (&mut self.requirements, &mut self.offering_requirements);
+            pairs.push(build_type(info, zones, &self.all_zones, class, catalogue, requirements)?);
+        }
+        if let Some(previous) = self.lists.get(key) {
+            let types = previous.unmarked.types();
+            let is_unchanged = types.len() == pairs.len()
+                && types.iter().zip(&pairs).all(|(old, (new, _))| sharing::are_equal(old, new));
+            if is_unchanged {
+                let mut states = pairs.into_iter().flat_map(|(_, states)| states);
+                return Ok(previous.unmarked.with_states(|_, _| states.next().unwrap_or_default()));
+            }
+        }
+        for known in self.lists.values() {
+            for ((instance_type, _), known) in pairs.iter_mut().zip(known.unmarked.types()) {
+                sharing::share_parts(instance_type, known);
+            }
+        }
+        Ok(pairs.into_iter().collect())
+    }
+
+    /// Adds a list. Removes lists that have not been used since they expired.
+    fn insert_list(&mut self, key: String, list: CachedList, now: Timestamp) {
+        self.lists.retain(|_, list| list.expires > now || list.last_used > before(now, LIST_TTL));
+        if self.lists.len() >= LISTS_MAX && !self.lists.contains_key(&key) {
+            let oldest = self.lists.iter().min_by_key(|(_, list)| list.last_used).map(|(key, _)| key.clone());
+            if let Some(oldest) = oldest {
+                self.lists.remove(&oldest);
+            }
+        }
+        self.lists.insert(key, list);
+    }
+}
+
+fn build_type(
+    info: &InstanceTypeInfo,
+    ec2_zones: Option<&BTreeSet<Str>>,
+    all_zones: &BTreeSet<Str>,
+    class: &NodeClassFacts,
+    catalogue: &InstanceTypeCatalogue,
+    (pool, offering_requirements): (&mut RequirementPool, &mut OfferingRequirements),
+) -> Result<(InstanceType, Vec<OfferingState>), InstanceTypeError> {
+    let settings = CapacitySettings {
+        vm_memory_overhead_percent: catalogue.settings.vm_memory_overhead_percent,
+        reserved_enis: i64::from(catalogue.settings.reserved_enis),
+    };
+    let covered = class.zones.iter().map(|zone| &zone.name);
+    let zones: BTreeSet<Str> =
+        covered.filter(|zone| ec2_zones.is_some_and(|zones| zones.contains(*zone))).cloned().collect();
+    let facts = TypeOfferingFacts {
+        name: &info.name,
+        capacity_types: &labels::open_capacity_types(info),
+        zones: &zones,
+        is_compatible: is_compatible(info, class),
+    };
+    let (offerings, states) =
+        offerings::open_offerings(facts, all_zones, &class.zones, &catalogue.pricing, offering_requirements);
+    let storage = capacity::ephemeral_storage(info, class)?;
+    let instance_type = InstanceType {
+        name: Str::new(&info.name),
+        requirements: Arc::new(pool.share(labels::requirements(info, class, &catalogue.settings.region, &zones))),
+        offerings: offerings.into(),
+        capacity: capacity::capacity(info, class, settings, storage),
+        overhead: overhead::overhead(info, class, settings, storage)?,
+        volume_limits: Arc::default(),
+    };
+    Ok((instance_type, states))
+}
+
+fn before(time: Timestamp, duration: Duration) -> Timestamp {
+    time.saturating_sub(duration).unwrap_or(Timestamp::MIN)
+}

@@ -1,0 +1,116 @@
+//! User data: the text by which an instance configures itself and joins the cluster (spec 05 §14).
+//!
+//! Built so far: AL2023 and Custom. A simulated instance joins by what this text says, so nothing
+//! that a node needs may reach it in another way.
+
+mod mime;
+mod node_config;
+
+use std::collections::BTreeMap;
+
+use kerf_api::ec2nodeclass::AmiFamily;
+use kerf_api::labels;
+use kerf_api::taints::{self, Taint, TaintEffect};
+use serde_json::{Map, Value};
+
+use crate::instance_types::ami_family::AmiFamilyRules;
+use crate::instance_types::kubelet::ResolvedKubelet;
+use crate::settings::ClusterFacts;
+
+pub use mime::ArchiveError;
+
+/// Label that keeps Kerf from writing taints to a node that has registered with them.
+const DO_NOT_SYNC_TAINTS: &str = "karpenter.sh/do-not-sync-taints";
+
+/// Label domains that a kubelet may not set on its own node.
+const RESTRICTED_DOMAINS: [&str; 3] = ["node-restriction.kubernetes.io", "kubernetes.io", "k8s.io"];
+
+/// Everything that user data depends on.
+#[derive(Debug, Clone, Copy)]
+pub struct UserDataInput<'a> {
+    /// The EKS cluster that the node joins.
+    pub cluster_name: &'a str,
+    /// Endpoint, CA, DNS address and range of Service addresses.
+    pub cluster: &'a ClusterFacts,
+    /// `spec.kubelet` as written; `None` if it is not set.
+    pub kubelet: Option<&'a Map<String, Value>>,
+    /// The interpreted fields of `spec.kubelet`, without expressions.
+    pub resolved_kubelet: &'a ResolvedKubelet,
+    /// Number of pods of the instance types, for classes without `maxPods`.
+    pub max_pods: i64,
+    /// Labels of the node, see [`node_labels`].
+    pub labels: &'a BTreeMap<String, String>,
+    /// Taints of the node, see [`node_taints`].
+    pub taints: &'a [Taint],
+    /// `spec.userData`; `None` if it is not set.
+    pub custom: Option<&'a str>,
+    /// True if local disks are combined to the ephemeral storage.
+    pub uses_raid0: bool,
+}
+
+/// Reason why user data cannot be rendered.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum UserDataError {
+    /// The range of Service addresses is unknown, which AL2023 needs. The node class is not ready.
+    #[error("resolving cluster CIDR: the range of Service addresses is not known yet")]
+    UnknownServiceCidr,
+    /// `spec.userData` is an archive that cannot be read.
+    #[error("parsing custom UserData, {0}")]
+    Archive(#[from] ArchiveError),
+    /// The document for nodes cannot be written as YAML.
+    #[error("writing the NodeConfig: {0}")]
+    Yaml(String),
+    /// This release has no user data for the family.
+    #[error("user data of AMI family {0} cannot be rendered yet; use AL2023 or Custom")]
+    UnsupportedFamily(AmiFamily),
+}
+
+/// Returns the user data, not encoded.
+pub fn render(family: &AmiFamilyRules, input: &UserDataInput<'_>) -> Result<String, UserDataError> {
+    match &family.family {
+        AmiFamily::Al2023 => node_config::render(input),
+        AmiFamily::Custom => Ok(input.custom.unwrap_or_default().to_owned()),
+        family @ (AmiFamily::Al2
+        | AmiFamily::Bottlerocket
+        | AmiFamily::Windows2019
+        | AmiFamily::Windows2022
+        | AmiFamily::Windows2025
+        | AmiFamily::Unsupported(_)) => Err(UserDataError::UnsupportedFamily(family.clone())),
+    }
+}
+
+/// Returns the labels with which a node registers: those of its claim and the capacity type,
+/// without labels that a kubelet may not set.
+pub fn node_labels(
+    claim_labels: &BTreeMap<String, String>,
+    capacity_type: &str,
+    family: &AmiFamilyRules,
+) -> BTreeMap<String, String> {
+    let mut labels = claim_labels.clone();
+    labels.insert(labels::CAPACITY_TYPE.to_owned(), capacity_type.to_owned());
+    if family.family != AmiFamily::Custom {
+        labels.insert(DO_NOT_SYNC_TAINTS.to_owned(), "true".to_owned());
+    }
+    labels.retain(|key, _| !labels::domain(key).is_some_and(is_restricted_domain));
+    labels
+}
+
+fn is_restricted_domain(domain: &str) -> bool {
+    RESTRICTED_DOMAINS.iter().any(|restricted| {
+        domain.strip_suffix(restricted).is_some_and(|parent| parent.is_empty() || parent.ends_with('.'))
+    })
+}
+
+/// Returns the taints with which a node registers: those of its claim, its startup taints, and the
+/// taint that Kerf removes at registration.
+pub fn node_taints(claim_taints: &[Taint], startup_taints: &[Taint]) -> Vec<Taint> {
+    let mut all: Vec<Taint> = claim_taints.iter().chain(startup_taints).cloned().collect();
+    let is_unregistered = |taint: &Taint| taint.key == taints::UNREGISTERED && taint.effect == TaintEffect::NoExecute;
+    if !all.iter().any(is_unregistered) {
+        all.push(Taint { key: taints::UNREGISTERED.to_owned(), effect: TaintEffect::NoExecute, ..Taint::default() });
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,183 @@
+//! MIME archives, the form in which cloud-init takes several parts of user data (spec 05 §14.2,
+//! §14.3).
+
+use std::fmt::Write as _;
+
+/// Boundary of the archives that Kerf writes.
+const BOUNDARY: &str = "//";
+
+/// Content type of a shell script.
+pub(super) const SHELL_SCRIPT: &str = "text/x-shellscript; charset=\"us-ascii\"";
+
+/// A part of an archive.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Part {
+    /// Value of the header `Content-Type`; empty if the part has none.
+    pub(super) content_type: String,
+    pub(super) content: String,
+}
+
+/// Reason why user data that begins like an archive is none.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ArchiveError {
+    /// The archive does not begin with a header, or has no content type.
+    #[error("archive doesn't have Content-Type header")]
+    NoContentType,
+    /// The content type is not `multipart/*`.
+    #[error("archive is not in multipart format: its Content-Type is {0:?}")]
+    NotMultipart(String),
+    /// The content type has no boundary.
+    #[error("the Content-Type of the archive has no boundary")]
+    NoBoundary,
+    /// A header line has no colon.
+    #[error("malformed header line {0:?}")]
+    MalformedHeader(String),
+    /// The last part is not followed by a delimiter line.
+    #[error("unexpected end: the last part needs a line \"--{0}--\" after it")]
+    Unterminated(String),
+    /// A part that is declared quoted-printable is not.
+    #[error("a part is not valid quoted-printable text near {0:?}")]
+    QuotedPrintable(String),
+}
+
+/// Returns true if the text is meant as an archive. White space before it counts as meant: the
+/// archive then cannot be read, and the user gets an error instead of a script that fails at boot.
+pub(super) fn is_archive(text: &str) -> bool {
+    let text = text.trim();
+    text.starts_with("MIME-Version:") || text.starts_with("Content-Type:")
+}
+
+/// Returns the archive of these parts.
+pub(super) fn write(parts: &[Part]) -> String {
+    let mut archive = format!("MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=\"{BOUNDARY}\"\n\n");
+    for part in parts {
+        // Writing to a String cannot fail.
+        let _ = write!(archive, "--{BOUNDARY}\nContent-Type: {}\n\n{}\n", part.content_type, part.content);
+    }
+    let _ = writeln!(archive, "--{BOUNDARY}--");
+    archive.replace('\r', "")
+}
+
+/// Returns the parts of an archive. Parts in quoted-printable encoding are decoded.
+pub(super) fn read(text: &str) -> Result<Vec<Part>, ArchiveError> {
+    let text = text.replace('\r', "");
+    let mut lines = text.strip_suffix('\n').unwrap_or(&text).split('\n');
+    let header = read_header(&mut lines)?.unwrap_or_default();
+    let content_type = header.get("content-type").ok_or(ArchiveError::NoContentType)?;
+    if !content_type.to_ascii_lowercase().starts_with("multipart/") {
+        return Err(ArchiveError::NotMultipart(content_type.to_owned()));
+    }
+    let boundary = boundary(content_type).ok_or(ArchiveError::NoBoundary)?;
+    let (delimiter, end) = (format!("--{boundary}"), format!("--{boundary}--"));
+    let is_line = |line: &str, expected: &str| line.trim_end_matches([' ', '\t']) == expected;
+    let mut parts = Vec::new();
+    // Text before the first delimiter belongs to no part.
+    loop {
+        match lines.next() {
+            Some(line) if is_line(line, &delimiter) => break,
+            Some(line) if is_line(line, &end) => return Ok(parts),
+            Some(_) => {}
+            None => return Ok(parts),
+        }
+    }
+    while let Some(header) = read_header(&mut lines)? {
+        let mut content: Vec<&str> = Vec::new();
+        let is_end = loop {
+            match lines.next() {
+                Some(line) if is_line(line, &delimiter) => break false,
+                Some(line) if is_line(line, &end) => break true,
+                Some(line) => content.push(line),
+                None => return Err(ArchiveError::Unterminated(boundary)),
+            }
+        };
+        parts.push(header.part(content.join("\n"))?);
+        if is_end {
+            break;
+        }
+    }
+    Ok(parts)
+}
+
+/// Headers by name in lower case.
+#[derive(Debug, Default)]
+struct Header(Vec<(String, String)>);
+
+impl Header {
+    fn get(&self, name: &str) -> Option<&str> {
+        self.0.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+    }
+
+    fn part(&self, content: String) -> Result<Part, ArchiveError> {
+        let encoding = self.get("content-transfer-encoding").unwrap_or_default();
+        let content = if encoding.eq_ignore_ascii_case("quoted-printable") {
+            decode_quoted_printable(&content)?
+        } else {
+            content
+        };
+        Ok(Part { content_type: self.get("content-type").unwrap_or_default().to_owned(), content })
+    }
+}
+
+/// Reads header lines up to a blank line. Returns `None` at the end of the text.
+fn read_header<'a>(lines: &mut impl Iterator<Item = &'a str>) -> Result<Option<Header>, ArchiveError> {
+    let mut header = Header::default();
+    let mut line_count = 0;
+    for line in lines {
+        if line.is_empty() {
+            return Ok(Some(header));
+        }
+        line_count += 1;
+        match (line.starts_with([' ', '\t']), header.0.last_mut(), line.split_once(':')) {
+            (true, Some((_, value)), _) => {
+                value.push(' ');
+                value.push_str(line.trim());
+            }
+            (true, None, _) | (false, _, None) => return Err(ArchiveError::MalformedHeader(line.to_owned())),
+            (false, _, Some((name, value))) => {
+                header.0.push((name.to_ascii_lowercase(), value.trim().to_owned()));
+            }
+        }
+    }
+    if line_count == 0 { Ok(None) } else { Ok(Some(header)) }
+}
+
+fn boundary(content_type: &str) -> Option<String> {
+    let mut rest = content_type;
+    while let Some((_, parameter)) = rest.split_once(';') {
+        rest = parameter;
+        let (name, value) = parameter.split_once('=')?;
+        if name.trim().eq_ignore_ascii_case("boundary") {
+            let value = value.trim_start();
+            let boundary = match value.strip_prefix('"') {
+                Some(quoted) => quoted.split('"').next()?,
+                None => value.split(';').next()?.trim_end(),
+            };
+            return if boundary.is_empty() { None } else { Some(boundary.to_owned()) };
+        }
+    }
+    None
+}
+
+fn decode_quoted_printable(text: &str) -> Result<String, ArchiveError> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut lines = text.split('\n').peekable();
+    while let Some(line) = lines.next() {
+        let line = line.trim_end_matches([' ', '\t']);
+        let (line, is_soft_break) = match line.strip_suffix('=') {
+            Some(line) => (line, true),
+            None => (line, false),
+        };
+        let mut pieces = line.split('=');
+        bytes.extend(pieces.next().unwrap_or_default().bytes());
+        for piece in pieces {
+            let byte = piece.get(..2).and_then(|digits| u8::from_str_radix(digits, 16).ok());
+            let byte = byte.ok_or_else(|| ArchiveError::QuotedPrintable(line.to_owned()))?;
+            bytes.push(byte);
+            bytes.extend(piece[2..].bytes());
+        }
+        if !is_soft_break && lines.peek().is_some() {
+            bytes.push(b'\n');
+        }
+    }
+    String::from_utf8(bytes).map_err(|_| ArchiveError::QuotedPrintable(text.to_owned()))
+}

@@ -1,0 +1,109 @@
+//! User data of AL2023: a `NodeConfig` for nodeadm, in a MIME archive after the parts of the user
+//! (spec 05 §14.3). nodeadm merges several documents; the last one wins.
+
+use serde::Deserialize as _;
+use serde_json::{Map, Value, json};
+
+use super::mime::{self, Part, SHELL_SCRIPT};
+use super::{UserDataError, UserDataInput};
+
+const NODE_CONFIG: &str = "application/node.eks.aws";
+
+/// Returns the user data.
+pub(super) fn render(input: &UserDataInput<'_>) -> Result<String, UserDataError> {
+    let mut parts = custom_parts(input.custom.unwrap_or_default())?;
+    let document = document(input)?;
+    let yaml = serde_yaml_ng::to_string(&document).map_err(|error| UserDataError::Yaml(error.to_string()))?;
+    let content = format!("# Kerf Generated NodeConfig\n{yaml}");
+    parts.push(Part { content_type: NODE_CONFIG.to_owned(), content });
+    Ok(mime::write(&parts))
+}
+
+fn custom_parts(custom: &str) -> Result<Vec<Part>, UserDataError> {
+    if custom.is_empty() {
+        return Ok(Vec::new());
+    }
+    if mime::is_archive(custom) {
+        return Ok(mime::read(custom)?);
+    }
+    let content_type = if is_mapping_or_empty(custom) { NODE_CONFIG } else { SHELL_SCRIPT };
+    Ok(vec![Part { content_type: content_type.to_owned(), content: custom.to_owned() }])
+}
+
+/// Returns true if the first YAML document of the text is a mapping or empty.
+fn is_mapping_or_empty(text: &str) -> bool {
+    let Some(document) = serde_yaml_ng::Deserializer::from_str(text).next() else {
+        return true;
+    };
+    serde_yaml_ng::Value::deserialize(document).is_ok_and(|value| value.is_mapping() || value.is_null())
+}
+
+fn document(input: &UserDataInput<'_>) -> Result<Value, UserDataError> {
+    let service_cidr = input.cluster.service_cidr.as_ref().ok_or(UserDataError::UnknownServiceCidr)?;
+    let mut cluster = json!({
+        "apiServerEndpoint": input.cluster.endpoint,
+        "cidr": service_cidr,
+        "name": input.cluster_name,
+    });
+    if let Some(ca_bundle) = &input.cluster.ca_bundle {
+        cluster["certificateAuthority"] = json!(ca_bundle);
+    }
+    let mut kubelet = json!({ "config": kubelet_config(input) });
+    if !input.labels.is_empty() {
+        let labels: Vec<String> = input.labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
+        kubelet["flags"] = json!([format!("--node-labels={:?}", labels.join(","))]);
+    }
+    let local_storage = if input.uses_raid0 { json!({ "strategy": "RAID0" }) } else { json!({}) };
+    Ok(json!({
+        "apiVersion": "node.eks.aws/v1alpha1",
+        "kind": "NodeConfig",
+        "metadata": {},
+        "spec": {
+            "cluster": cluster,
+            "containerd": {},
+            "instance": { "localStorage": local_storage },
+            "kubelet": kubelet,
+        },
+    }))
+}
+
+/// Returns `spec.kubelet` with the resolved values. Empty maps and lists are left out.
+fn kubelet_config(input: &UserDataInput<'_>) -> Map<String, Value> {
+    let settings = input.resolved_kubelet.settings();
+    let mut config = input.kubelet.cloned().unwrap_or_default();
+    config.insert("maxPods".into(), json!(input.resolved_kubelet.max_pods.unwrap_or(input.max_pods)));
+    config.insert("kubeReserved".into(), json!(settings.kube_reserved));
+    config.insert("systemReserved".into(), json!(settings.system_reserved));
+    let periods = settings.eviction_soft_grace_period.iter();
+    let periods: Map<String, Value> =
+        periods.map(|(signal, period)| (signal.clone(), json!(period.to_string()))).collect();
+    config.insert("evictionSoftGracePeriod".into(), Value::Object(periods));
+    let cluster_dns = match input.cluster.dns_address {
+        Some(address) if settings.cluster_dns.is_empty() => json!([address.to_string()]),
+        Some(_) | None => json!(settings.cluster_dns),
+    };
+    config.insert("clusterDNS".into(), cluster_dns);
+    let taints: Vec<Value> = input
+        .taints
+        .iter()
+        .map(|taint| {
+            let mut entry = json!({ "key": taint.key, "effect": taint.effect });
+            if let Some(value) = taint.value.as_ref().filter(|value| !value.is_empty()) {
+                entry["value"] = json!(value);
+            }
+            entry
+        })
+        .collect();
+    config.insert("registerWithTaints".into(), json!(taints));
+    config.retain(|_, value| !is_empty(value));
+    config
+}
+
+fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Array(items) => items.is_empty(),
+        Value::Object(fields) => fields.is_empty(),
+        Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
+    }
+}

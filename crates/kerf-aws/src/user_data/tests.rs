@@ -1,0 +1,255 @@
+//! Rendered user data (spec 05 §14).
+
+use super::*;
+use crate::instance_types::kubelet::{KubeletExpressions, KubeletSettings};
+use serde_json::json;
+
+fn al2023() -> &'static AmiFamilyRules {
+    AmiFamilyRules::of(&AmiFamily::Al2023)
+}
+
+fn facts() -> ClusterFacts {
+    ClusterFacts {
+        region: "us-west-2".into(),
+        endpoint: "https://test-cluster".into(),
+        ca_bundle: Some("Y2EtYnVuZGxlCg==".into()),
+        dns_address: "10.100.0.10".parse().ok(),
+        kubernetes_version: "1.34".into(),
+        service_cidr: Some("10.100.0.0/16".into()),
+    }
+}
+
+fn labels_of(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
+    pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
+}
+
+fn taint(key: &str, value: Option<&str>, effect: TaintEffect) -> Taint {
+    Taint { key: key.into(), value: value.map(Into::into), effect, ..Taint::default() }
+}
+
+/// Renders user data of AL2023 with these kubelet settings and this custom user data.
+fn rendered(cluster: &ClusterFacts, kubelet: Value, custom: Option<&str>) -> Result<String, UserDataError> {
+    let kubelet = kubelet.as_object();
+    let resolved = KubeletSettings::parse(kubelet).unwrap().resolve(KubeletExpressions::Ignore).unwrap();
+    let labels = node_labels(&labels_of(&[("team", "a")]), "on-demand", al2023());
+    let input = UserDataInput {
+        cluster_name: "test-cluster",
+        cluster,
+        kubelet,
+        resolved_kubelet: &resolved,
+        max_pods: 29,
+        labels: &labels,
+        taints: &node_taints(&[], &[]),
+        custom,
+        uses_raid0: false,
+    };
+    render(al2023(), &input)
+}
+
+/// Returns the archive without the generated part.
+fn custom_part(custom: &str) -> String {
+    let text = rendered(&facts(), json!({}), Some(custom)).unwrap();
+    let (custom, generated) = text.rsplit_once("--//\nContent-Type: application/node.eks.aws\n\n").unwrap();
+    assert!(generated.starts_with("# Kerf Generated NodeConfig\n"));
+    let header = "MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=\"//\"\n\n";
+    custom.strip_prefix(header).unwrap().to_owned()
+}
+
+// spec 05 §14.3; Karpenter 1.14.1 renders the same document for these inputs
+#[test]
+fn user_data_of_al2023() {
+    let kubelet = json!({
+        "evictionSoft": { "memory.available": "1Gi" },
+        "evictionSoftGracePeriod": { "memory.available": "90s" },
+        "kubeReserved": { "cpu": "1" },
+        "systemReserved": {},
+        "cpuCFSQuota": false,
+        "imageGCHighThresholdPercent": 80,
+        "topologyManagerPolicy": "best-effort",
+    });
+    let kubelet = kubelet.as_object();
+    let resolved = KubeletSettings::parse(kubelet).unwrap().resolve(KubeletExpressions::Ignore).unwrap();
+    let claim_labels = labels_of(&[
+        ("team", "a"),
+        ("kubernetes.io/os", "linux"),
+        ("x.k8s.io/a", "b"),
+        ("topology.k8s.aws/zone-id", "z"),
+        ("karpenter.sh/nodepool", "default"),
+    ]);
+    let taints =
+        node_taints(&[taint("a", Some("b"), TaintEffect::NoSchedule)], &[taint("s", None, TaintEffect::NoExecute)]);
+    let input = UserDataInput {
+        cluster_name: "test-cluster",
+        cluster: &facts(),
+        kubelet,
+        resolved_kubelet: &resolved,
+        max_pods: 29,
+        labels: &node_labels(&claim_labels, "on-demand", al2023()),
+        taints: &taints,
+        custom: None,
+        uses_raid0: true,
+    };
+    insta::assert_snapshot!(render(al2023(), &input).unwrap(), @r#"
+    MIME-Version: 1.0
+    Content-Type: multipart/mixed; boundary="//"
+
+    --//
+    Content-Type: application/node.eks.aws
+
+    # Kerf Generated NodeConfig
+    apiVersion: node.eks.aws/v1alpha1
+    kind: NodeConfig
+    metadata: {}
+    spec:
+      cluster:
+        apiServerEndpoint: https://test-cluster
+        certificateAuthority: Y2EtYnVuZGxlCg==
+        cidr: 10.100.0.0/16
+        name: test-cluster
+      containerd: {}
+      instance:
+        localStorage:
+          strategy: RAID0
+      kubelet:
+        config:
+          clusterDNS:
+          - 10.100.0.10
+          cpuCFSQuota: false
+          evictionSoft:
+            memory.available: 1Gi
+          evictionSoftGracePeriod:
+            memory.available: 1m30s
+          imageGCHighThresholdPercent: 80
+          kubeReserved:
+            cpu: '1'
+          maxPods: 29
+          registerWithTaints:
+          - effect: NoSchedule
+            key: a
+            value: b
+          - effect: NoExecute
+            key: s
+          - effect: NoExecute
+            key: karpenter.sh/unregistered
+          topologyManagerPolicy: best-effort
+        flags:
+        - --node-labels="karpenter.sh/capacity-type=on-demand,karpenter.sh/do-not-sync-taints=true,karpenter.sh/nodepool=default,team=a,topology.k8s.aws/zone-id=z"
+
+    --//--
+    "#);
+}
+
+// spec 05 #44, #100, §14.1
+#[test]
+fn resolved_values_replace_those_of_the_class() {
+    let kubelet = json!({
+        "maxPods": "7",
+        "clusterDNS": ["10.0.0.1"],
+        "kubeReserved": { "memory": "max_pods * 11" },
+        "systemReserved": { "cpu": "100m", "memory": "vcpus" },
+        "registerWithTaints": [{ "key": "mine" }],
+    });
+    let text = rendered(&facts(), kubelet, None).unwrap();
+    assert!(text.contains("      maxPods: 29\n"), "{text}");
+    assert!(text.contains("      clusterDNS:\n      - 10.0.0.1\n"), "{text}");
+    assert!(text.contains("      systemReserved:\n        cpu: 100m\n"), "{text}");
+    assert!(!text.contains("kubeReserved") && !text.contains("vcpus") && !text.contains("mine"), "{text}");
+    assert!(rendered(&facts(), json!({ "maxPods": 5 }), None).unwrap().contains("maxPods: 5\n"));
+    let no_facts = ClusterFacts { ca_bundle: None, dns_address: None, ..facts() };
+    let text = rendered(&no_facts, json!({}), None).unwrap();
+    assert!(!text.contains("certificateAuthority") && !text.contains("clusterDNS"), "{text}");
+}
+
+// spec 05 #99
+#[test]
+fn user_data_of_al2023_needs_the_service_cidr() {
+    let cluster = ClusterFacts { service_cidr: None, ..facts() };
+    let error = rendered(&cluster, json!({}), None).unwrap_err();
+    assert_eq!(error.to_string(), "resolving cluster CIDR: the range of Service addresses is not known yet");
+}
+
+// spec 05 #96, #97
+#[test]
+fn labels_that_a_kubelet_may_not_set_are_dropped() {
+    let claim = labels_of(&[
+        ("kubernetes.io/os", "linux"),
+        ("a.kubernetes.io/x", "1"),
+        ("k8s.io/x", "1"),
+        ("node-restriction.kubernetes.io/x", "1"),
+        ("mykubernetes.io/x", "1"),
+        ("plain", "1"),
+        ("karpenter.k8s.aws/instance-cpu", "2"),
+    ]);
+    let keys = |family| node_labels(&claim, "spot", AmiFamilyRules::of(&family)).into_keys().collect::<Vec<_>>();
+    let kept = ["karpenter.k8s.aws/instance-cpu", "karpenter.sh/capacity-type", "mykubernetes.io/x", "plain"];
+    assert_eq!(keys(AmiFamily::Custom), kept);
+    assert!(keys(AmiFamily::Al2023).contains(&DO_NOT_SYNC_TAINTS.to_owned()));
+    let own = [taint(taints::UNREGISTERED, None, TaintEffect::NoExecute)];
+    assert_eq!(node_taints(&own, &[]).len(), 1);
+}
+
+// spec 05 §14.3: the answers of Karpenter 1.14.1 for the same inputs
+#[test]
+fn custom_user_data_comes_first() {
+    let script = "Content-Type: text/x-shellscript; charset=\"us-ascii\"";
+    assert_eq!(custom_part("#!/bin/bash\necho hi\n"), format!("--//\n{script}\n\n#!/bin/bash\necho hi\n\n"));
+    let config = "Content-Type: application/node.eks.aws";
+    let document = "apiVersion: node.eks.aws/v1alpha1\nkind: NodeConfig\n";
+    assert_eq!(custom_part(document), format!("--//\n{config}\n\n{document}\n"));
+    assert_eq!(custom_part("  \n"), format!("--//\n{config}\n\n  \n\n"));
+    let archive = "MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=\"BB\"\n\n--BB\n\
+                   Content-Type: text/x-shellscript; charset=\"us-ascii\"\nX-Foo: bar\n\n#!/bin/bash\r\necho 1\n\
+                   --BB\n\nno header\n--BB--\n";
+    let expected = format!("--//\n{script}\n\n#!/bin/bash\necho 1\n--//\nContent-Type: \n\nno header\n");
+    assert_eq!(custom_part(archive), expected);
+    let quoted = "Content-Type: multipart/mixed; boundary=BB\n\n--BB\nContent-Type: text/plain\n\
+                  Content-Transfer-Encoding: quoted-printable\n\na=3Db\n--BB";
+    assert_eq!(custom_part(quoted), "--//\nContent-Type: text/plain\n\na=b\n");
+    assert_eq!(custom_part("Content-Type: multipart/mixed; boundary=BB\n\n"), "");
+    assert_eq!(custom_part(""), "");
+}
+
+#[test]
+fn archives_that_cannot_be_read_are_errors() {
+    let multipart = "Content-Type: multipart/mixed; boundary=\"BB\"\n\n";
+    for (custom, text) in [
+        (format!("\n{multipart}--BB--\n"), "archive doesn't have Content-Type header"),
+        (
+            "Content-Type: text/plain\n\nhello".into(),
+            "archive is not in multipart format: its Content-Type is \"text/plain\"",
+        ),
+        ("Content-Type: multipart/mixed\n\nhello".into(), "the Content-Type of the archive has no boundary"),
+        (
+            format!("{multipart}--BB\nContent-Type: a\n\nx\n"),
+            "unexpected end: the last part needs a line \"--BB--\" after it",
+        ),
+        (format!("{multipart}--BB\nno colon\n\nx\n--BB--"), "malformed header line \"no colon\""),
+    ] {
+        let error = rendered(&facts(), json!({}), Some(&custom)).unwrap_err();
+        assert_eq!(error.to_string(), format!("parsing custom UserData, {text}"));
+    }
+}
+
+// spec 05 §14.6
+#[test]
+fn custom_images_get_the_user_data_as_it_is() {
+    let custom = AmiFamilyRules::of(&AmiFamily::Custom);
+    let resolved = ResolvedKubelet::default();
+    let cluster = ClusterFacts::default();
+    let mut input = UserDataInput {
+        cluster_name: "test-cluster",
+        cluster: &cluster,
+        kubelet: None,
+        resolved_kubelet: &resolved,
+        max_pods: 29,
+        labels: &BTreeMap::new(),
+        taints: &[],
+        custom: Some("anything\r\n"),
+        uses_raid0: false,
+    };
+    assert_eq!(render(custom, &input).unwrap(), "anything\r\n");
+    input.custom = None;
+    assert_eq!(render(custom, &input).unwrap(), "");
+    let error = render(AmiFamilyRules::of(&AmiFamily::Bottlerocket), &input).unwrap_err().to_string();
+    assert_eq!(error, "user data of AMI family Bottlerocket cannot be rendered yet; use AL2023 or Custom");
+}
