@@ -69,6 +69,7 @@ impl TestEnv {
         (settings.eks_control_plane, settings.disable_dry_run) = (true, true);
         change(&mut settings);
         let aws = aws();
+        aws.change_account(|account| account.add_cluster(&settings.cluster_name, "1.34"));
         let clock = aws.clock();
         let server = ApiServer::new(ApiServerConfig::new(clock, 7));
         let client = server.client_as("test");
