@@ -161,11 +161,7 @@ const REASONS: [(&str, &str, &str); 13] = [
         "LaunchTemplateNotFound",
         "Launch template used for instance launch wasn't found",
     ),
-    (
-        "User data is limited to",
-        "UserDataSizeLimitExceeded",
-        "Rendered user data exceeds the EC2 user data size limit",
-    ),
+    ("User data is limited to", "UserDataSizeLimitExceeded", "Rendered user data exceeds the EC2 user data size limit"),
     ("InvalidAMIID.Malformed", "InvalidAMIID", "AMI used for instance launch is invalid"),
     (
         "InvalidAMIID.NotFound",
@@ -174,11 +170,7 @@ const REASONS: [(&str, &str, &str); 13] = [
     ),
     ("RequestLimitExceeded", "RequestLimitExceeded", "Request limit exceeded"),
     ("InternalError", "InternalError", "An internal error has occurred"),
-    (
-        "not eligible for Free Tier",
-        "FreeTierIneligible",
-        "The specified instance type is not eligible for Free Tier",
-    ),
+    ("not eligible for Free Tier", "FreeTierIneligible", "The specified instance type is not eligible for Free Tier"),
     (
         "MaxFleetCountExceeded",
         "FleetQuotaExceeded",

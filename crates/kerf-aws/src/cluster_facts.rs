@@ -96,8 +96,6 @@ pub(crate) struct ClusterDiscovery {
     ports: AwsPorts,
     settings: AwsSettings,
     client: Client,
-    /// CA certificate of Kerf's own connection, base64.
-    client_ca_bundle: Option<String>,
     facts: ClusterFactsHolder,
     /// The version that was last logged.
     logged_version: ChangeLog,
@@ -111,23 +109,9 @@ impl std::fmt::Debug for ClusterDiscovery {
 
 impl ClusterDiscovery {
     /// Creates the discovery. Its facts hold only the region until [`Self::load`] was called.
-    /// `client_ca_bundle` is the CA certificate of Kerf's own connection, base64.
-    pub(crate) fn new(
-        ports: AwsPorts,
-        settings: AwsSettings,
-        client: Client,
-        client_ca_bundle: Option<String>,
-        clock: Clock,
-    ) -> Self {
+    pub(crate) fn new(ports: AwsPorts, settings: AwsSettings, client: Client, clock: Clock) -> Self {
         let facts = ClusterFacts { region: ports.region.clone(), ..ClusterFacts::default() };
-        Self {
-            ports,
-            settings,
-            client,
-            client_ca_bundle,
-            facts: ClusterFactsHolder::new(facts),
-            logged_version: ChangeLog::new(clock),
-        }
+        Self { ports, settings, client, facts: ClusterFactsHolder::new(facts), logged_version: ChangeLog::new(clock) }
     }
 
     /// Returns the facts that this discovery finds.
@@ -153,7 +137,7 @@ impl ClusterDiscovery {
             facts.endpoint = endpoint;
             facts.dns_address = dns_address;
             facts.kubernetes_version = version;
-            facts.ca_bundle = self.settings.cluster_ca_bundle.clone().or_else(|| self.client_ca_bundle.clone());
+            facts.ca_bundle.clone_from(&self.settings.cluster_ca_bundle);
         });
         Ok(())
     }
@@ -190,8 +174,7 @@ impl ClusterDiscovery {
     pub(crate) async fn refresh_version(&self) -> Result<(), ClusterFactsError> {
         let version = self.version().await?;
         self.facts.update(|facts| facts.kubernetes_version.clone_from(&version));
-        let is_new =
-            self.logged_version.is_new("version", &version);
+        let is_new = self.logged_version.is_new("version", &version);
         if is_new {
             tracing::debug!(version, "discovered kubernetes version");
             if !is_supported(&version) {

@@ -62,7 +62,7 @@ impl AwsContext {
         let launch_templates =
             Arc::new(LaunchTemplateStore::new(ports.ec2.clone(), &settings.cluster_name, clock, settings.seed));
         let discovery =
-            Arc::new(ClusterDiscovery::new(ports.clone(), settings.clone(), client.clone(), None, clock));
+            Arc::new(ClusterDiscovery::new(ports.clone(), settings.clone(), client.clone(), clock));
         let batcher_metrics = BatcherMetrics::new(&registry);
         Self {
             label_rules: LabelRules::aws(),

@@ -247,8 +247,8 @@ fn failed(attempt: String, cause: AwsError) -> InstanceProfileError {
     InstanceProfileError::Call { attempt, cause }
 }
 
-/// FNV-1 with 64 bits: multiplication before the exclusive or.
-fn fnv1(text: &str) -> u64 {
+/// Returns the FNV-1 hash with 64 bits: multiplication before the exclusive or.
+pub(crate) fn fnv1(text: &str) -> u64 {
     text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| hash.wrapping_mul(0x0100_0000_01b3) ^ u64::from(byte))
 }
 

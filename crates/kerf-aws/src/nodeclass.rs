@@ -36,8 +36,6 @@ use self::ssm_invalidation::SsmInvalidation;
 use crate::cluster_facts::{VERSION_CONTROLLER, VersionRefresh};
 use crate::context::AwsContext;
 
-pub(crate) use self::tags::{RestrictedTagsError, check_restricted_tags};
-
 /// Number of workers of the controllers of node classes.
 const WORKERS: usize = 10;
 
@@ -100,10 +98,7 @@ pub(crate) fn class_reference(name: &str) -> NodeClassReference {
 }
 
 /// Returns a class from cluster state. Returns `None` if it does not exist.
-pub(crate) fn find_class(
-    cluster: &SharedCluster,
-    name: &str,
-) -> Result<Option<EC2NodeClass>, serde_json::Error> {
+pub(crate) fn find_class(cluster: &SharedCluster, name: &str) -> Result<Option<EC2NodeClass>, serde_json::Error> {
     let class = cluster.lock().node_class(&class_reference(name)).cloned();
     class.map(|class| class.decode()).transpose()
 }

@@ -67,7 +67,6 @@ impl SsmParameters {
     /// Removes the parameters with one of these values whose values AWS changes, so that they are
     /// read again.
     pub(crate) fn forget_latest(&self, values: &BTreeSet<String>) {
-        self.values
-            .remove_where(|_, (value, kind)| *kind == ParameterKind::Latest && values.contains(value));
+        self.values.remove_where(|_, (value, kind)| *kind == ParameterKind::Latest && values.contains(value));
     }
 }
