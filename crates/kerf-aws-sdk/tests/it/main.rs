@@ -1,0 +1,6 @@
+//! Tests of the calls over HTTP: against a server with canned answers, and against the EC2 in
+//! memory.
+
+mod canned_server;
+mod clients;
+mod failures;
