@@ -10,8 +10,8 @@ import json
 import re
 import xml.etree.ElementTree as ElementTree
 
-# Values that AWS's own services send although the models do not list them.
-EXTRA_ENUM_VALUES = {}
+# Values that AWS's services send although these models do not list them: clients must accept unknown values.
+EXTRA_ENUM_VALUES = {"SupportedAdditionalProcessorFeature": {"metal-compatibility"}}
 
 TIME = re.compile(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z$")
 INTEGER = re.compile(r"^-?\d+$")

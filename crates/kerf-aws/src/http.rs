@@ -95,7 +95,7 @@ impl AwsHttp {
         let request = WireRequest { method: parts.method, path, headers: parts.headers, parameters, body };
         let scope = CredentialScope::of(&request);
         let service = match &scope {
-            Some(scope) => AwsService::of_scope(&scope.service),
+            Some(scope) => AwsService::of_scope(scope, &request),
             None => AwsService::of_unsigned(&request),
         };
         let operation = service.operation(&request);
@@ -117,7 +117,6 @@ impl AwsHttp {
         scope: Option<CredentialScope>,
         request: WireRequest,
     ) -> Result<String, AwsError> {
-        let text = format!("{} {}", request.method, request.path);
         let content = match service.check_credentials(scope.as_ref(), &self.aws.region()) {
             Ok(()) => service.call(&self.aws, operation.name, request).await,
             Err(failure) => Err(failure.into()),
@@ -125,7 +124,10 @@ impl AwsHttp {
         match content {
             Ok(content) => Ok(content),
             Err(OperationError::Call(error)) => Err(error),
-            Err(OperationError::Rejected(failure)) => self.aws.call(operation, text, |_, _| Err(failure)).await,
+            Err(OperationError::Rejected(failure)) => {
+                let text = format!("rejected: {}", failure.message);
+                self.aws.call(operation, text, |_, _| Err(failure)).await
+            }
         }
     }
 }

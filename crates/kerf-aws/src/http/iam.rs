@@ -78,7 +78,7 @@ pub(super) async fn call(aws: &MemoryAws, operation: &str, parameters: Parameter
 
 fn read_tags(query: &mut QueryReader<'_>) -> Tags {
     let read_tag = |tag: &mut QueryReader<'_>| (tag.required_text("Key"), tag.text("Value").unwrap_or_default());
-    query.object("Tags", |tags| tags.objects("member", read_tag)).unwrap_or_default().into_iter().collect()
+    query.members("Tags", read_tag).into_iter().collect()
 }
 
 fn write_profile(xml: &mut Xml, element: &str, aws: &MemoryAws, profile: &InstanceProfile) {

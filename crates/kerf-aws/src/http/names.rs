@@ -56,8 +56,8 @@ mod tests {
         assert_eq!(id.len(), 21);
         assert_eq!(id, iam_id("AIPA", "demo"));
         assert_ne!(id, iam_id("AIPA", "demp"));
-        let account = Account { account_id: "1".into(), region: "us-gov-west-1".into(), ..Account::default() };
-        assert_eq!(iam_arn(&account, "role", "/path/name"), "arn:aws-us-gov:iam::1:role/path/name");
+        let account = Account::new("us-gov-west-1");
+        assert_eq!(iam_arn(&account, "role", "/path/name"), "arn:aws-us-gov:iam::111122223333:role/path/name");
         assert_eq!((partition("cn-north-1"), partition("us-west-2")), ("aws-cn", "aws"));
     }
 }

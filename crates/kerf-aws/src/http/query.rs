@@ -173,6 +173,14 @@ impl QueryReader<'_> {
         texts
     }
 
+    /// Reads a list of objects of IAM: `name.member.1.…`. A client sends an empty list as an empty
+    /// text.
+    pub(super) fn members<T>(&mut self, name: &str, read: impl FnMut(&mut QueryReader<'_>) -> T) -> Vec<T> {
+        let Some(mut node) = self.node.children.remove(name) else { return Vec::new() };
+        node.value = node.value.filter(|value| !value.is_empty());
+        self.read_node(node, name, |list| list.objects("member", read))
+    }
+
     /// Adds a problem.
     pub(super) fn add_problem(&self, problem: AwsFailure) {
         self.problems.borrow_mut().push(problem);
@@ -208,8 +216,7 @@ impl QueryReader<'_> {
             }
         }
         node.children = others;
-        // A client sends an empty list of IAM as an empty text.
-        if node.children.is_empty() && node.value.as_deref().unwrap_or_default().is_empty() {
+        if node.children.is_empty() && node.value.is_none() {
             self.node.children.remove(name);
         }
         items.sort_by_key(|(number, _)| *number);
@@ -336,13 +343,11 @@ mod tests {
 
     #[test]
     fn an_empty_list_of_iam_is_no_problem() {
-        let read = |form: &str| {
-            parsed(form)
-                .unwrap()
-                .read(|query| query.object("Tags", |tags| tags.objects("member", |tag| tag.text("Key"))))
-        };
-        assert_eq!(read("Tags.member="), Ok(Some(vec![])));
-        assert_eq!(read("Tags.member.1.Key=a"), Ok(Some(vec![Some("a".to_owned())])));
-        assert_eq!(read("Tags.member=x").unwrap_err().code, "UnknownParameter");
+        let read = |form: &str| parsed(form).unwrap().read(|query| query.members("Tags", |tag| tag.text("Key")));
+        assert_eq!(read("Tags="), Ok(vec![]));
+        assert_eq!(read("Tags.member.1.Key=a"), Ok(vec![Some("a".to_owned())]));
+        for unknown in ["Tags=x", "Tags.member=x", "Tags.other.1.Key=a"] {
+            assert_eq!(read(unknown).unwrap_err().code, "UnknownParameter", "{unknown}");
+        }
     }
 }

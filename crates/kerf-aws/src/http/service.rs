@@ -18,6 +18,10 @@ const TARGET: &str = "x-amz-target";
 /// Name of operations and services that this server does not have, in the call log.
 const UNKNOWN: &str = "unknown";
 
+/// Message of the answer to a request for a service that this server does not have.
+const OTHER_SERVICE: &str =
+    "This server has the services ec2, iam, sts, ssm and eks; the request is signed for another one.";
+
 /// A service of AWS.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum AwsService {
@@ -26,20 +30,23 @@ pub(super) enum AwsService {
     Sts,
     Ssm,
     Eks,
-    /// A service that this server does not have.
-    Other,
+    /// A service with a query protocol that this server does not have.
+    OtherQuery,
+    /// A service with a JSON protocol that this server does not have.
+    OtherJson,
 }
 
 impl AwsService {
     /// Returns the service of a credential scope.
-    pub(super) fn of_scope(name: &str) -> Self {
-        match name {
+    pub(super) fn of_scope(scope: &CredentialScope, request: &WireRequest) -> Self {
+        match scope.service.as_str() {
             "ec2" => Self::Ec2,
             "iam" => Self::Iam,
             "sts" => Self::Sts,
             "ssm" => Self::Ssm,
             "eks" => Self::Eks,
-            _ => Self::Other,
+            _ if request.parameters.as_ref().is_ok_and(|own| own.text("Action").is_some()) => Self::OtherQuery,
+            _ => Self::OtherJson,
         }
     }
 
@@ -48,7 +55,7 @@ impl AwsService {
         let version = request.parameters.as_ref().ok().and_then(|own| own.text("Version"));
         match (target(&request.headers), version) {
             (Some(target), _) if target.starts_with(ssm::TARGET_PREFIX) => Self::Ssm,
-            (Some(_), _) => Self::Other,
+            (Some(_), _) => Self::OtherJson,
             (None, _) if request.path.starts_with(eks::CLUSTERS) => Self::Eks,
             (None, Some(iam::VERSION)) => Self::Iam,
             (None, Some(sts::VERSION)) => Self::Sts,
@@ -66,7 +73,7 @@ impl AwsService {
             Self::Sts => ("STS", sts::operation(action)),
             Self::Ssm => ("SSM", ssm::operation(target)),
             Self::Eks => ("EKS", eks::operation(&request.method, &request.path)),
-            Self::Other => (UNKNOWN, None),
+            Self::OtherQuery | Self::OtherJson => (UNKNOWN, None),
         };
         AwsOperation { service, name: name.unwrap_or(UNKNOWN) }
     }
@@ -78,14 +85,14 @@ impl AwsService {
             let message = "Request is missing Authentication Token";
             return Err(match self {
                 Self::Ec2 => auth_failure(),
-                Self::Iam | Self::Sts | Self::Other => AwsFailure::new(403, "MissingAuthenticationToken", message),
-                Self::Ssm => AwsFailure::bad_request("MissingAuthenticationTokenException", message),
+                Self::Iam | Self::Sts | Self::OtherQuery => AwsFailure::new(403, "MissingAuthenticationToken", message),
+                Self::Ssm | Self::OtherJson => AwsFailure::bad_request("MissingAuthenticationTokenException", message),
                 Self::Eks => AwsFailure::new(403, "MissingAuthenticationTokenException", message),
             });
         };
         let message = format!("Credential should be scoped to a valid region: this server has {region}.");
         match self {
-            Self::Iam | Self::Sts | Self::Other => Ok(()),
+            Self::Iam | Self::Sts | Self::OtherQuery | Self::OtherJson => Ok(()),
             Self::Ec2 | Self::Ssm | Self::Eks if scope.region == region => Ok(()),
             Self::Ec2 => Err(AwsFailure::new(401, "AuthFailure", message)),
             Self::Ssm => Err(AwsFailure::bad_request("InvalidSignatureException", message)),
@@ -101,11 +108,8 @@ impl AwsService {
             Self::Sts => sts::call(aws, operation, self.query(request)?).await,
             Self::Ssm => ssm::call(aws, operation, &request.body).await,
             Self::Eks => eks::call(aws, operation, &request.path).await,
-            Self::Other => Err(AwsFailure::bad_request(
-                "InvalidAction",
-                "This server has the services ec2, iam, sts, ssm and eks; the request is signed for another one.",
-            )
-            .into()),
+            Self::OtherQuery => Err(AwsFailure::bad_request("InvalidAction", OTHER_SERVICE).into()),
+            Self::OtherJson => Err(AwsFailure::bad_request("UnknownOperationException", OTHER_SERVICE).into()),
         }
     }
 
@@ -120,7 +124,7 @@ impl AwsService {
             Self::Ec2 => (ec2::operation(action).is_some(), ec2::VERSION),
             Self::Iam => (iam::operation(action).is_some(), iam::VERSION),
             Self::Sts => (sts::operation(action).is_some(), sts::VERSION),
-            Self::Ssm | Self::Eks | Self::Other => (false, ""),
+            Self::Ssm | Self::Eks | Self::OtherQuery | Self::OtherJson => (false, ""),
         };
         if !is_known {
             let action: String = action.chars().take(100).collect();
@@ -146,7 +150,7 @@ impl AwsService {
             }
             Self::Iam => query_answer(operation, iam::NAMESPACE, request_id, content),
             Self::Sts => query_answer(operation, sts::NAMESPACE, request_id, content),
-            Self::Ssm | Self::Eks | Self::Other => content.to_owned(),
+            Self::Ssm | Self::Eks | Self::OtherQuery | Self::OtherJson => content.to_owned(),
         };
         self.response(200, request_id, body)
     }
@@ -170,7 +174,7 @@ impl AwsService {
                 });
                 self.response(status, request_id, Xml::document("Response", "", &content))
             }
-            Self::Iam | Self::Sts | Self::Other => {
+            Self::Iam | Self::Sts | Self::OtherQuery => {
                 let side = match error.fault {
                     Fault::Client | Fault::Unknown => "Sender",
                     Fault::Server => "Receiver",
@@ -182,7 +186,7 @@ impl AwsService {
                 });
                 self.response(status, request_id, Xml::document("ErrorResponse", namespace, &content))
             }
-            Self::Ssm => {
+            Self::Ssm | Self::OtherJson => {
                 let mut body = json!({ "__type": code });
                 if !error.message.is_empty() {
                     body["message"] = json!(error.message);
@@ -203,8 +207,8 @@ impl AwsService {
     fn response(self, status: u16, request_id: &str, body: String) -> Response<Bytes> {
         let content_type = match self {
             Self::Ec2 => "text/xml;charset=UTF-8",
-            Self::Iam | Self::Sts | Self::Other => "text/xml",
-            Self::Ssm => "application/x-amz-json-1.1",
+            Self::Iam | Self::Sts | Self::OtherQuery => "text/xml",
+            Self::Ssm | Self::OtherJson => "application/x-amz-json-1.1",
             Self::Eks => "application/json",
         };
         let mut response = response(status, content_type, body);

@@ -45,7 +45,7 @@ async fn answer(aws: &MemoryAws, request: Request<Bytes>) -> String {
     let content_type = response.headers()[CONTENT_TYPE].to_str().unwrap().to_owned();
     let error_type = response.headers().get("x-amzn-errortype").map(|code| format!(" {code:?}")).unwrap_or_default();
     let body = String::from_utf8(response.body().to_vec()).unwrap();
-    let body = if content_type.ends_with("json") || content_type.ends_with("json-1.1") {
+    let body = if ["application/json", "application/x-amz-json-1.1"].contains(&content_type.as_str()) {
         serde_json::to_string_pretty(&serde_json::from_str::<serde_json::Value>(&body).unwrap()).unwrap()
     } else {
         body.replace("><", ">\n<")
@@ -218,20 +218,19 @@ async fn requests_without_valid_credentials_get_the_error_of_the_service() {
         (unsigned("/", None, "Action=GetInstanceProfile&Version=2010-05-08"), "403 MissingAuthenticationToken"),
         (unsigned("/", None, "Action=GetCallerIdentity&Version=2011-06-15"), "403 MissingAuthenticationToken"),
         (unsigned("/", Some("AmazonSSM.GetParameter"), "{}"), "400 MissingAuthenticationTokenException"),
-        (unsigned("/", Some("AWSPriceListService.GetProducts"), "{}"), "403 MissingAuthenticationToken"),
+        (unsigned("/", Some("AWSPriceListService.GetProducts"), "{}"), "400 MissingAuthenticationTokenException"),
         (unsigned("/clusters/demo", None, ""), "403 MissingAuthenticationTokenException"),
         (elsewhere("ec2"), "401 AuthFailure"),
         (elsewhere("ssm"), "400 InvalidSignatureException"),
         (elsewhere("eks"), "403 InvalidSignatureException"),
-        (elsewhere("pricing"), "400 InvalidAction"),
+        (elsewhere("autoscaling"), "400 InvalidAction"),
+        (signed("pricing").body(Bytes::from("{}")).unwrap(), "400 UnknownOperationException"),
     ] {
         assert_eq!(outcome(&aws, request).await, expected);
     }
-    assert_eq!(aws.calls().len(), 10, "rejected requests are recorded");
-    let presigned = format!(
-        "/?Action=GetCallerIdentity&Version=2011-06-15&X-Amz-Credential=test%2F20260101%2Fus-east-1%2Fsts%2Faws4_request&\
-         X-Amz-Signature=0"
-    );
+    assert_eq!(aws.calls().len(), 11, "rejected requests are recorded");
+    let presigned = "/?Action=GetCallerIdentity&Version=2011-06-15&X-Amz-Credential=test%2F20260101%2Fus-east-1%2Fsts%2Faws4_request&\
+         X-Amz-Signature=0";
     assert_eq!(outcome(&aws, Request::get(presigned).body(Bytes::new()).unwrap()).await, "200 ");
 }
 

@@ -140,7 +140,8 @@ fn write_instance(xml: &mut Xml, instance: &Ec2Instance, facts: &InstanceFacts) 
 
 fn write_interface(xml: &mut Xml, instance: &Ec2Instance, facts: &InstanceFacts, number: usize, interface_type: &str) {
     let (card, device) = facts.positions.get(number).copied().unwrap_or_default();
-    let digits = instance.id.strip_prefix("i-").unwrap_or_default();
+    // IDs of EC2 have 17 digits.
+    let digits = instance.id.get(3..).unwrap_or_default();
     xml.text("networkInterfaceId", format!("eni-{digits}{number:x}"));
     xml.text_unless_empty("subnetId", &instance.subnet_id);
     xml.text_unless_empty("vpcId", &facts.vpc_id);
