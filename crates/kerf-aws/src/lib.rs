@@ -2,6 +2,7 @@
 //! 06). AWS is reached through [`ports`] only; this crate never uses the AWS SDK.
 
 pub mod data;
+pub mod http;
 pub mod instance_types;
 pub mod launch_templates;
 pub mod memory;
