@@ -4,3 +4,4 @@
 mod canned_server;
 mod clients;
 mod failures;
+mod round_trip;
