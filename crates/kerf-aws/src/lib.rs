@@ -9,6 +9,7 @@ mod context;
 pub mod data;
 mod discovery;
 mod drift;
+pub mod http;
 mod instance_profiles;
 pub mod instance_types;
 mod instances;

@@ -51,8 +51,8 @@ impl Ec2 for MemoryAws {
 
     fn create_launch_template(&self, request: CreateLaunchTemplate) -> AwsFuture<'_, LaunchTemplate> {
         let text = format!("{} image {}", request.name, request.data.image_id);
-        Box::pin(self.call(AwsOperation::ec2("CreateLaunchTemplate"), text, move |state, _| {
-            state.create_launch_template(request)
+        Box::pin(self.call(AwsOperation::ec2("CreateLaunchTemplate"), text, move |state, now| {
+            state.create_launch_template(request, now)
         }))
     }
 
