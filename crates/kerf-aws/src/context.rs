@@ -36,6 +36,8 @@ pub(crate) struct AwsContext {
     pub(crate) cluster: SharedCluster,
     pub(crate) clock: Clock,
     pub(crate) events: Arc<dyn Publish>,
+    #[cfg(test)]
+    pub(crate) registry: Arc<kerf_operator::Registry>,
     pub(crate) discovery: Arc<ClusterDiscovery>,
     pub(crate) subnets: Arc<Subnets>,
     pub(crate) security_groups: Arc<SecurityGroups>,
@@ -61,8 +63,7 @@ impl AwsContext {
             Arc::new(InstanceTypeCatalogue::new(type_settings, pricing.clone(), unavailable.clone(), clock));
         let launch_templates =
             Arc::new(LaunchTemplateStore::new(ports.ec2.clone(), &settings.cluster_name, clock, settings.seed));
-        let discovery =
-            Arc::new(ClusterDiscovery::new(ports.clone(), settings.clone(), client.clone(), clock));
+        let discovery = Arc::new(ClusterDiscovery::new(ports.clone(), settings.clone(), client.clone(), clock));
         let batcher_metrics = BatcherMetrics::new(&registry);
         Self {
             label_rules: LabelRules::aws(),
@@ -80,6 +81,8 @@ impl AwsContext {
             cluster,
             clock,
             events,
+            #[cfg(test)]
+            registry,
             discovery,
             pricing,
             unavailable,

@@ -146,14 +146,9 @@ impl Launcher {
         })?;
         let launch_claim = LaunchClaim::new(claim, &context.label_rules)
             .map_err(|error| CreateError::Other(format!("creating instance, {error}").into()))?;
-        let (record, instance_type) =
-            attempt::launch_instance(context, &launch_claim, &class, &types, &tags).await?;
+        let (record, instance_type) = attempt::launch_instance(context, &launch_claim, &class, &types, &tags).await?;
         let instance = to_instance(&record, TypeData { instance_type: Some(&instance_type), class: Some(&class) });
-        Ok(Instance {
-            claim: claim.metadata.name.clone(),
-            annotations: self.annotations(&class)?,
-            ..instance
-        })
+        Ok(Instance { claim: claim.metadata.name.clone(), annotations: self.annotations(&class)?, ..instance })
     }
 
     /// Returns the annotations that a claim gets at launch.

@@ -29,7 +29,7 @@ pub(super) struct TemplateGroup<'t> {
 /// ID of a reservation, true for a capacity block, true if EC2 may reclaim it.
 type ReservationKey = (String, bool, bool);
 
-/// Returns the groups in the order of the images and of the first type of each.
+/// Returns the groups in the order of the images, then by EFA interfaces, pods and reservations.
 pub(super) fn template_groups<'t>(
     types: &[InstanceTypeRef<'t>],
     amis: &[Ami],
@@ -48,13 +48,8 @@ pub(super) fn template_groups<'t>(
             by_key.entry((efa_count, amount("pods"), reservations)).or_default().push(instance_type);
         }
         for ((efa_count, max_pods, reservations), types) in by_key {
-            let group = TemplateGroup {
-                image_id: matched.ami.id.clone(),
-                efa_count,
-                max_pods,
-                reservation: None,
-                types,
-            };
+            let group =
+                TemplateGroup { image_id: matched.ami.id.clone(), efa_count, max_pods, reservation: None, types };
             if reservations.is_empty() {
                 groups.push(group);
                 continue;
