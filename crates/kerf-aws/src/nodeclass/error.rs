@@ -64,6 +64,11 @@ pub(crate) enum NodeClassError {
 }
 
 impl NodeClassError {
+    /// Returns true if the role of the class does not exist.
+    pub(super) fn is_role_not_found(&self) -> bool {
+        matches!(self, Self::CreateInstanceProfile(error) if error.aws_error().is_role_not_found())
+    }
+
     fn aws_errors(&self) -> Vec<&AwsError> {
         match self {
             Self::Amis(AmiError::Describe(cause) | AmiError::Parameter(cause))

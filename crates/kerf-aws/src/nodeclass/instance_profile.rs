@@ -9,6 +9,8 @@ use super::reconcile::{ClassReconcile, INSTANCE_PROFILE_READY};
 use crate::instance_profiles::{InstanceProfiles, role_name};
 use crate::ttl_cache::TtlCache;
 
+/// Reason of the condition while the role of a class without profile does not exist.
+const ROLE_NOT_FOUND: &str = "RoleNotFound";
 /// Time for which a new profile is used again, although the status does not name it yet.
 const RECREATION_TTL: Duration = Duration::from_mins(1);
 /// Number of new profiles that are remembered.
@@ -27,7 +29,8 @@ impl RecentProfiles {
 }
 
 /// Writes the name of the profile into the status. Creates a profile if none has the role of the
-/// class. After an error, status and condition keep their values.
+/// class. After an error, status and condition keep their values, except that a class without
+/// profile names a role that does not exist.
 pub(super) async fn resolve(
     profiles: &InstanceProfiles,
     recent: &RecentProfiles,
@@ -37,7 +40,17 @@ pub(super) async fn resolve(
     let old = work.class.status.as_ref().and_then(|status| status.instance_profile.clone()).unwrap_or_default();
     let name = match spec.role.as_deref().filter(|role| !role.is_empty()) {
         Some(role) => {
-            let name = profile_with_role(profiles, recent, work, role, &old).await?;
+            let name = match profile_with_role(profiles, recent, work, role, &old).await {
+                Ok(name) => name,
+                Err(error) => {
+                    if old.is_empty() && error.is_role_not_found() {
+                        // The text is the same at each retry, so that the status is written once.
+                        let message = format!("Role {role:?} does not exist");
+                        work.conditions.set_unknown(INSTANCE_PROFILE_READY, ROLE_NOT_FOUND, &message, work.now);
+                    }
+                    return Err(error);
+                }
+            };
             if name != old {
                 profiles.protect(&old);
             }

@@ -41,7 +41,7 @@ async fn the_version_of_the_account_is_that_of_the_sandbox() {
 
 #[test]
 fn a_class_without_subnets_is_planned_in_all_zones() {
-    let mut class = EC2NodeClass::new("default", kerf_api::ec2nodeclass::EC2NodeClassSpec::default());
+    let mut class = EC2NodeClass::default();
     assert_eq!(subnets(&planned_class(&class)).len(), 4);
     let own = Subnet { id: "subnet-1".into(), zone: "eu-west-1a".into(), zone_id: None };
     class.status = Some(EC2NodeClassStatus { subnets: Some(vec![own.clone()]), ..EC2NodeClassStatus::default() });
