@@ -24,7 +24,7 @@ use std::sync::Arc;
 use kerf_api::ec2nodeclass::EC2NodeClass;
 use kerf_api::nodepool::NodeClassReference;
 use kerf_api::slim::Str;
-use kerf_cloud::ProviderSetup;
+use kerf_cloud::{NodeClassKind, NodeClassStatusReport, ProviderSetup};
 use kerf_operator::logs::ObjectKind;
 use kerf_operator::{Concurrency, ControllerName, SharedCluster};
 use kerf_state::{NodeClass, TrackedClaim};
@@ -35,6 +35,9 @@ use self::profile_gc::InstanceProfileGarbageCollection;
 use self::ssm_invalidation::SsmInvalidation;
 use crate::cluster_facts::{VERSION_CONTROLLER, VersionRefresh};
 use crate::context::AwsContext;
+use crate::settings::AwsSettings;
+
+pub(crate) use self::tags::{RestrictedTagsError, check_restricted_tags};
 
 /// Number of workers of the controllers of node classes.
 const WORKERS: usize = 10;
@@ -84,6 +87,15 @@ pub(crate) fn add_controllers(context: &Arc<AwsContext>, setup: &mut ProviderSet
             InstanceProfileGarbageCollection::new(context.clone()),
             single,
         );
+    }
+}
+
+/// Returns how the conditions of classes are reported as metrics and Events.
+pub(crate) fn status_report(kind: NodeClassKind, settings: &AwsSettings) -> NodeClassStatusReport {
+    NodeClassStatusReport {
+        controller: "operatorpkg.ec2nodeclass.status",
+        kind,
+        dependents: reconcile::dependents(settings.reserved_capacity),
     }
 }
 

@@ -11,7 +11,8 @@ use kerf_api::nodeclaim::NodeClaim;
 use kerf_api::nodepool::NodePool;
 use kerf_cloud::{
     BoxError, CloudProvider, CreateError, DriftError, GarbageCollectionSchedule, Instance, InstanceError,
-    InstanceGarbageCollection, InstanceTypesError, ListError, NodeClassKind, ProviderSetup, RepairPolicy, StartError,
+    InstanceGarbageCollection, InstanceTypesError, ListError, NodeClassKind, NodeClassStatusReport, ProviderSetup,
+    RepairPolicy, StartError,
 };
 use kerf_engine::catalogue::{InstanceType, InstanceTypes};
 use kerf_operator::{Publish, Registry, SharedCluster};
@@ -210,6 +211,10 @@ impl CloudProvider for AwsProvider {
 
     fn node_classes(&self) -> &[NodeClassKind] {
         NODE_CLASSES
+    }
+
+    fn node_class_status(&self) -> Option<NodeClassStatusReport> {
+        Some(nodeclass::status_report(NODE_CLASSES[0], &self.context.settings))
     }
 
     fn label_rules(&self) -> &LabelRules {

@@ -282,7 +282,7 @@ fn required(key: &str, operator: Operator, values: &[&str]) -> NodeSelectorRequi
 fn requirements_text(requirements: &[NodeSelectorRequirement]) -> String {
     let text = |r: &NodeSelectorRequirement| {
         let values = r.values.as_deref().unwrap_or_default().join(",");
-        format!("{} {} {values}", r.key, r.operator.as_str())
+        format!("{} {} {values}", r.key, r.operator.as_str()).trim_end().to_owned()
     };
     requirements.iter().map(text).collect::<Vec<_>>().join("; ")
 }

@@ -1,7 +1,8 @@
 //! A node class while it is reconciled.
 
 use jiff::Timestamp;
-use kerf_api::conditions::{ConditionSet, ObjectFacts, dependents};
+use kerf_api::conditions::dependents::{EC2NODECLASS, EC2NODECLASS_WITH_RESERVATIONS};
+use kerf_api::conditions::{ConditionSet, ObjectFacts};
 use kerf_api::ec2nodeclass::{EC2NodeClass, EC2NodeClassSpec, EC2NodeClassStatus};
 
 /// Condition: at least one image is resolved.
@@ -17,6 +18,12 @@ pub(super) const PLACEMENT_GROUP_READY: &str = "PlacementGroupReady";
 /// Condition: capacity reservations are listed; there may be none.
 pub(super) const CAPACITY_RESERVATIONS_READY: &str = "CapacityReservationsReady";
 
+/// Returns the dependent conditions of classes. Those of capacity reservations are among them if
+/// the feature gate `ReservedCapacity` is on.
+pub(super) fn dependents(has_reservations: bool) -> &'static [&'static str] {
+    if has_reservations { EC2NODECLASS_WITH_RESERVATIONS } else { EC2NODECLASS }
+}
+
 /// A node class while it is reconciled. The steps change its status and conditions; the controller
 /// writes both at the end.
 #[derive(Debug)]
@@ -30,10 +37,8 @@ impl ClassReconcile {
     /// Prepares a class. `has_reservations` decides if capacity reservations are a dependent
     /// condition.
     pub(super) fn new(class: EC2NodeClass, has_reservations: bool, now: Timestamp) -> Self {
-        let names =
-            if has_reservations { dependents::EC2NODECLASS_WITH_RESERVATIONS } else { dependents::EC2NODECLASS };
         let stored = class.status.as_ref().map(|status| status.conditions.clone()).unwrap_or_default();
-        let conditions = ConditionSet::open(names, ObjectFacts::of(&class.metadata), stored);
+        let conditions = ConditionSet::open(dependents(has_reservations), ObjectFacts::of(&class.metadata), stored);
         Self { class, conditions, now }
     }
 

@@ -1,6 +1,9 @@
 //! Validation of a node class (spec 06 §4.7). The checks run in the order of the spec; the first
 //! one that fails ends the run.
 
+mod kubelet;
+mod kubelet_fields;
+
 use std::time::Duration;
 
 use kerf_api::conditions::{ConditionStatus, VALIDATION_SUCCEEDED};
@@ -13,6 +16,7 @@ use super::reconcile::{AMIS_READY, ClassReconcile, INSTANCE_PROFILE_READY, SECUR
 use super::tags::check_restricted_tags;
 use crate::context::AwsContext;
 use crate::instance_profiles::fnv1;
+use crate::instance_types::kubelet::KubeletExpressions;
 use crate::ttl_cache::TtlCache;
 
 /// Time until a class is validated again.
@@ -60,6 +64,11 @@ impl Validation {
         work: &mut ClassReconcile,
     ) -> Result<ReconcileAction, NodeClassError> {
         if let Some(action) = resolve_cluster_cidr(context, work).await? {
+            return Ok(action);
+        }
+        let expressions =
+            if context.settings.node_class_cel { KubeletExpressions::Evaluate } else { KubeletExpressions::Ignore };
+        if let Some(action) = kubelet::validate(work, expressions)? {
             return Ok(action);
         }
         if let Some(action) = check_dependencies(work) {
