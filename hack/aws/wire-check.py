@@ -252,7 +252,8 @@ def check_launch(check, subnets, group, image, profile):
     check.expect("lifecycle", spot["Instances"][0]["Lifecycle"], "spot")
     failed = check.call("ec2", "create_fleet", **fleet("on-demand", ["m6g.large"]))
     check.expect("errors", {error["ErrorCode"] for error in failed["Errors"]}, {"InvalidParameterValue"})
-    reserved = check.call("ec2", "create_fleet", **fleet("reserved-capacity", ["m5.large"]))
+    interruptible = {"ReservationTypes": ["interruptible-capacity-reservation"]}
+    reserved = check.call("ec2", "create_fleet", **fleet("reserved-capacity", ["m5.large"], ReservedCapacityOptions=interruptible))
     check.expect("errors", {error["ErrorCode"] for error in reserved["Errors"]}, {"ReservationCapacityExceeded"})
     check.call("ec2", "create_fleet", expect="InvalidParameterValue", **{**fleet("on-demand", ["m5.large"]), "Type": "maintain"})
     ids = [own for answer in (on_demand, spot) for launched in answer["Instances"] for own in launched["InstanceIds"]]

@@ -274,6 +274,10 @@ async fn requests_that_cannot_be_read_are_errors_and_change_nothing() {
             ),
             "400 InvalidParameterValue",
         ),
+        (
+            ec2_form("Action=CreateFleet&Type=instant&ReservedCapacityOptions.ReservationType.1=capacity-block"),
+            "400 InvalidParameterValue",
+        ),
         (ssm("AmazonSSM.GetParameters", "{}"), "400 UnknownOperationException"),
         (ssm("AmazonSSM.GetParameter", "{"), "400 SerializationException"),
         (ssm("AmazonSSM.GetParameter", "{\"Name\":\"x\",\"Colour\":1}"), "400 SerializationException"),
