@@ -118,6 +118,7 @@ def check_catalogue(check):
     check.expect("GPUs of g5.12xlarge", by_name["g5.12xlarge"]["GpuInfo"]["Gpus"][0]["Count"], 4)
     one = check.call("ec2", "describe_instance_types", InstanceTypes=["m5.large"])
     check.expect("types by name", [info["InstanceType"] for info in one["InstanceTypes"]], ["m5.large"])
+    check.call("ec2", "describe_instance_types", expect="InvalidInstanceType", InstanceTypes=["m5.tiny"])
     check.call("ec2", "describe_instance_types", expect="DryRunOperation", DryRun=True)
     offerings = check.call("ec2", "describe_instance_type_offerings", LocationType="availability-zone", MaxResults=1000)
     check.expect("page of offerings", (len(offerings["InstanceTypeOfferings"]), bool(offerings.get("NextToken"))), (1000, True))
@@ -128,10 +129,13 @@ def check_network(check):
     subnets = check.call("ec2", "describe_subnets", Filters=discovery, MaxResults=500)["Subnets"]
     check.expect("number of subnets", len(subnets), 3)
     check.call("ec2", "describe_subnets", expect="InvalidParameterValue", Filters=[{"Name": "colour", "Values": ["red"]}])
-    check.call("ec2", "describe_subnets", expect="UnknownParameter", SubnetIds=["subnet-1"])
+    check.call("ec2", "describe_subnets", expect="InvalidSubnetID.NotFound", SubnetIds=["subnet-1"])
+    one = check.call("ec2", "describe_subnets", SubnetIds=[subnets[0]["SubnetId"]])["Subnets"]
+    check.expect("subnet by ID", one, subnets[:1])
     check.call("ec2", "describe_subnets", expect="DryRunOperation", DryRun=True)
     groups = check.call("ec2", "describe_security_groups", Filters=discovery, MaxResults=500)["SecurityGroups"]
     check.expect("number of groups", len(groups), 1)
+    check.call("ec2", "describe_security_groups", GroupIds=[groups[0]["GroupId"]])
     return sorted(subnet["SubnetId"] for subnet in subnets), groups[0]["GroupId"]
 
 
@@ -142,6 +146,7 @@ def check_images(check):
     found = check.call("ec2", "describe_images", Filters=[{"Name": "image-id", "Values": [image]}], IncludeDeprecated=True, MaxResults=1000)
     check.expect("image", [(own["ImageId"], own["Architecture"]) for own in found["Images"]], [(image, "x86_64")])
     check.call("ec2", "describe_images", Owners=["amazon", "self"])
+    check.call("ec2", "describe_images", ImageIds=[image])
     return image
 
 
@@ -247,7 +252,8 @@ def check_launch(check, subnets, group, image, profile):
     check.expect("lifecycle", spot["Instances"][0]["Lifecycle"], "spot")
     failed = check.call("ec2", "create_fleet", **fleet("on-demand", ["m6g.large"]))
     check.expect("errors", {error["ErrorCode"] for error in failed["Errors"]}, {"InvalidParameterValue"})
-    reserved = check.call("ec2", "create_fleet", **fleet("reserved-capacity", ["m5.large"]))
+    interruptible = {"ReservationTypes": ["interruptible-capacity-reservation"]}
+    reserved = check.call("ec2", "create_fleet", **fleet("reserved-capacity", ["m5.large"], ReservedCapacityOptions=interruptible))
     check.expect("errors", {error["ErrorCode"] for error in reserved["Errors"]}, {"ReservationCapacityExceeded"})
     check.call("ec2", "create_fleet", expect="InvalidParameterValue", **{**fleet("on-demand", ["m5.large"]), "Type": "maintain"})
     ids = [own for answer in (on_demand, spot) for launched in answer["Instances"] for own in launched["InstanceIds"]]
@@ -298,6 +304,30 @@ def check_access(check):
     check.operations = known
 
 
+def check_the_checker(check):
+    """Alters answers in ways that must be found: a check that finds nothing would pass everything."""
+    cluster = {"name": CLUSTER}
+    alterations = [
+        ("ec2", "describe_subnets", {}, b"vpcId>", b"vpc>"),
+        ("ec2", "describe_subnets", {}, b"<availableIpAddressCount>", b"<availableIpAddressCount>many"),
+        ("ec2", "describe_subnets", {}, b"<state>available", b"<state>idle"),
+        ("ec2", "describe_subnets", {}, b"item>", b"member>"),
+        ("iam", "list_instance_profiles", {}, b"<IsTruncated>false", b"<IsTruncated>no"),
+        ("iam", "list_instance_profiles", {}, b"<Path>/", b"<Path><Path>/</Path>"),
+        ("iam", "list_instance_profiles", {}, b"<IsTruncated>", b"<InstanceProfiles><member/></InstanceProfiles><IsTruncated>"),
+        ("iam", "list_instance_profiles", {}, b"<CreateDate>2", b"<CreateDate>on 2"),
+        ("eks", "describe_cluster", cluster, b'"ACTIVE"', b'"ASLEEP"'),
+        ("eks", "describe_cluster", cluster, b'"version"', b'"versions"'),
+        ("eks", "describe_cluster", cluster, b'"1.34"', b"1.34"),
+    ]
+    for service, method, parameters, text, altered_text in alterations:
+        check.call(service, method, **parameters)
+        model, _, _, body = check.last
+        altered = body.replace(text, altered_text)
+        is_found = altered != body and bool(check_answer(model, altered))
+        check.expect(f"the altered answer with {altered_text!r} is found", is_found, True)
+
+
 def run_check(endpoint):
     check = WireCheck(endpoint)
     identity = check.call("sts", "get_caller_identity")
@@ -311,6 +341,7 @@ def run_check(endpoint):
     profile = check_profiles(check)
     check_launch(check, subnets, group, image, profile)
     check_access(check)
+    check_the_checker(check)
     calls = [json.loads(line) for line in check.get("/kerf/calls").splitlines()]
     check.expect("calls in the server's log", len(calls), check.calls)
     check.expect("statuses in the server's log", all(isinstance(call["status"], int) for call in calls), True)

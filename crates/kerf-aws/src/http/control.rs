@@ -20,7 +20,11 @@ pub(super) fn respond(aws: &MemoryAws, method: &Method, path: &str) -> Response<
             response(200, "application/json", json!(instances).to_string())
         }
         (&Method::GET, "/kerf/calls") => {
-            let lines: String = aws.calls().iter().map(|record| format!("{}\n", call(record))).collect();
+            let mut lines = String::new();
+            for record in aws.calls() {
+                lines += &call(&record).to_string();
+                lines.push('\n');
+            }
             response(200, "application/x-ndjson", lines)
         }
         _ => response(404, "text/plain", "not found: GET /kerf/instances or /kerf/calls\n".to_owned()),

@@ -12,7 +12,7 @@ mod zones;
 use super::Content;
 use super::query::{Parameters, QueryReader};
 use super::xml::Xml;
-use crate::memory::{AwsFailure, MemoryAws};
+use crate::memory::{Account, AwsFailure, MemoryAws};
 use crate::ports::ec2::TagSpecification;
 use crate::ports::{Filter, PageRequest, Tags};
 
@@ -77,6 +77,22 @@ fn read_dry_run(query: &mut QueryReader<'_>) -> bool {
 
 fn read_filters(query: &mut QueryReader<'_>) -> Vec<Filter> {
     query.objects("Filter", |filter| Filter { name: filter.required_text("Name"), values: filter.texts("Value") })
+}
+
+/// Returns a filter for the IDs of a request, or `None` if it has none. Fails with `code` if an ID
+/// does not exist: EC2 then returns none of the others either.
+fn filter_by_id(
+    aws: &MemoryAws,
+    filter: &str,
+    ids: Vec<String>,
+    code: &str,
+    exists: impl Fn(&Account, &str) -> bool,
+) -> Result<Option<Filter>, AwsFailure> {
+    let missing = aws.change_account(|account| ids.iter().find(|id| !exists(account, id)).cloned());
+    match missing {
+        Some(id) => Err(AwsFailure::bad_request(code, format!("The {filter} '{id}' does not exist"))),
+        None => Ok((!ids.is_empty()).then(|| Filter::any_of(filter, ids))),
+    }
 }
 
 fn read_page(query: &mut QueryReader<'_>) -> PageRequest {

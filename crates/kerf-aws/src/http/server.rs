@@ -30,7 +30,7 @@ const BODY_MAX_BYTES: usize = 1 << 20;
 const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Time in which the header of a request must arrive, and for which a connection may be idle.
-const HEADER_TIMEOUT: Duration = Duration::from_secs(60);
+const HEADER_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// Delay after a failed accept, for example without free file handles.
 const ACCEPT_RETRY_AFTER: Duration = Duration::from_millis(100);

@@ -66,7 +66,7 @@ async fn outcome(aws: &MemoryAws, request: Request<Bytes>) -> String {
 async fn transcript(aws: &MemoryAws, requests: &[&str], request: impl Fn(&str) -> Request<Bytes>) -> String {
     let mut text = String::new();
     for form in requests {
-        text += &format!("--- {form}\n{}", answer(aws, request(form)).await);
+        text += &["--- ", form, "\n", &answer(aws, request(form)).await].concat();
     }
     text
 }
@@ -97,8 +97,8 @@ fn template_form(image: &str) -> String {
          CapacityReservationSpecification.CapacityReservationTarget.CapacityReservationId=cr-1&InstanceMarketOptions.\
          MarketType=capacity-block"
     );
-    let data: String = data.split('&').map(|pair| format!("&LaunchTemplateData.{pair}")).collect();
-    format!("Action=CreateLaunchTemplate&LaunchTemplateName=all{data}")
+    let data = data.replace('&', "&LaunchTemplateData.");
+    format!("Action=CreateLaunchTemplate&LaunchTemplateName=all&LaunchTemplateData.{data}")
 }
 
 #[test]
@@ -252,6 +252,10 @@ async fn requests_that_cannot_be_read_are_errors_and_change_nothing() {
         (ec2_form("Action=DescribeSubnets&Colour=red"), "400 UnknownParameter"),
         (ec2_form("Action=DescribeSubnets&MaxResults=many"), "400 InvalidParameterValue"),
         (ec2_form("Action=DescribeSubnets&MaxResults=%zz"), "400 MalformedQueryString"),
+        (ec2_form("Action=DescribeSubnets&SubnetId.1=subnet-%2A"), "400 InvalidSubnetID.NotFound"),
+        (ec2_form("Action=DescribeSecurityGroups&GroupId.1=sg-1"), "400 InvalidGroup.NotFound"),
+        (ec2_form("Action=DescribeImages&ImageId.1=ami-1"), "400 InvalidAMIID.NotFound"),
+        (ec2_form("Action=DescribeInstanceTypes&InstanceType.1=m5.large&InstanceType.2=x"), "400 InvalidInstanceType"),
         (ec2_form("Action=DescribeSubnets&DryRun=true"), "412 DryRunOperation"),
         (ec2_form("Action=DescribeInstanceTypes&DryRun=true"), "412 DryRunOperation"),
         (ec2_form("Action=DescribeInstanceTypeOfferings"), "400 InvalidParameterValue"),
@@ -270,6 +274,10 @@ async fn requests_that_cannot_be_read_are_errors_and_change_nothing() {
             ),
             "400 InvalidParameterValue",
         ),
+        (
+            ec2_form("Action=CreateFleet&Type=instant&ReservedCapacityOptions.ReservationType.1=capacity-block"),
+            "400 InvalidParameterValue",
+        ),
         (ssm("AmazonSSM.GetParameters", "{}"), "400 UnknownOperationException"),
         (ssm("AmazonSSM.GetParameter", "{"), "400 SerializationException"),
         (ssm("AmazonSSM.GetParameter", "{\"Name\":\"x\",\"Colour\":1}"), "400 SerializationException"),
@@ -282,6 +290,20 @@ async fn requests_that_cannot_be_read_are_errors_and_change_nothing() {
         assert_eq!(outcome(&aws, request).await, expected, "{path_and_query} {body:?}");
     }
     assert_eq!(aws.instances().len(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn resources_are_found_by_id() {
+    let aws = aws();
+    let image = x86_image(&aws);
+    for (request, element, count) in [
+        (format!("Action=DescribeSubnets&SubnetId.1={}&SubnetId.2={}", SUBNETS[0], SUBNETS[2]), "<subnetId>", 2),
+        ("Action=DescribeSecurityGroups&GroupId.1=sg-00000000000000002".to_owned(), "<groupId>", 1),
+        (format!("Action=DescribeImages&ImageId.1={image}"), "<imageId>", 1),
+        ("Action=DescribeInstanceTypes&InstanceType.1=m5.large".to_owned(), "<instanceType>", 1),
+    ] {
+        assert_eq!(answer(&aws, ec2_form(&request)).await.matches(element).count(), count, "{request}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

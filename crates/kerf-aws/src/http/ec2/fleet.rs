@@ -11,6 +11,9 @@ use crate::ports::ec2::{CreateFleet, FleetConfig, FleetOverride, FleetTarget};
 /// Versions of a launch template that name its only version.
 const VERSIONS: [&str; 3] = ["$Latest", "$Default", "1"];
 
+/// The only reservation type of fleets that use reserved capacity.
+const INTERRUPTIBLE: &str = "interruptible-capacity-reservation";
+
 pub(super) async fn create(aws: &MemoryAws, parameters: Parameters) -> Content {
     let request = parameters.read(read_request)?;
     let answer = aws.create_fleet(request.clone()).await?;
@@ -77,7 +80,7 @@ fn lifecycle(target: &FleetTarget) -> &'static str {
         FleetTarget::Spot { .. } => "spot",
         FleetTarget::OnDemand { .. } => "on-demand",
         FleetTarget::CapacityBlock => "capacity-block",
-        FleetTarget::ReservedCapacity => "interruptible-capacity-reservation",
+        FleetTarget::ReservedCapacity => INTERRUPTIBLE,
     }
 }
 
@@ -102,6 +105,12 @@ fn read_target(query: &mut QueryReader<'_>) -> (i32, FleetTarget) {
     let read_strategy = |options: &mut QueryReader<'_>| options.text("AllocationStrategy").unwrap_or_default();
     let spot_strategy = query.object("SpotOptions", read_strategy).unwrap_or_default();
     let on_demand_strategy = query.object("OnDemandOptions", read_strategy).unwrap_or_default();
+    query.object("ReservedCapacityOptions", |options| {
+        let types = options.texts("ReservationType");
+        if types != [INTERRUPTIBLE] {
+            options.add_wrong_value("ReservationType", &types.join(", "), INTERRUPTIBLE);
+        }
+    });
     let target = query.object("TargetCapacitySpecification", |target| {
         let count = target.number("TotalTargetCapacity").unwrap_or_default();
         let capacity_type = target.text("DefaultTargetCapacityType").unwrap_or_else(|| "on-demand".to_owned());

@@ -4,20 +4,22 @@ use super::super::Content;
 use super::super::names::time_text;
 use super::super::query::Parameters;
 use super::super::xml::Xml;
-use super::{read, read_filters, read_page, write_tags};
-use crate::memory::MemoryAws;
+use super::{filter_by_id, read, read_filters, read_page, write_tags};
+use crate::memory::{Account, MemoryAws};
 use crate::ports::Ec2 as _;
 use crate::ports::ec2::DescribeImages;
 
 pub(super) async fn describe(aws: &MemoryAws, parameters: Parameters) -> Content {
-    let (request, page) = read(parameters, |query| {
+    let (ids, mut request, page) = read(parameters, |query| {
         let request = DescribeImages {
             filters: read_filters(query),
             owners: query.texts("Owner"),
             include_deprecated: query.boolean("IncludeDeprecated").unwrap_or(false),
         };
-        (request, read_page(query))
+        (query.texts("ImageId"), request, read_page(query))
     })?;
+    let exists = |account: &Account, id: &str| account.images.contains_key(id);
+    request.filters.extend(filter_by_id(aws, "image-id", ids, "InvalidAMIID.NotFound", exists)?);
     let page = aws.describe_images(request, page).await?;
     let own_account = aws.change_account(|account| account.account_id.clone());
     Ok(Xml::fragment(|xml| {

@@ -3,21 +3,23 @@
 use serde_json::Value;
 
 use super::super::Content;
-use super::super::query::{Parameters, QueryReader};
+use super::super::query::Parameters;
 use super::super::xml::Xml;
-use super::{read, read_dry_run, read_filters, read_page};
-use crate::memory::{AwsFailure, MemoryAws};
+use super::{filter_by_id, read, read_dry_run, read_filters, read_page};
+use crate::memory::{Account, AwsFailure, MemoryAws};
+use crate::ports::Ec2 as _;
 use crate::ports::ec2::{DescribeInstanceTypes, InstanceTypeInfo};
-use crate::ports::{Ec2 as _, Filter};
 
 const AVAILABILITY_ZONE: &str = "availability-zone";
 
 pub(super) async fn describe(aws: &MemoryAws, parameters: Parameters) -> Content {
-    let request = parameters.read(|query| {
-        let mut filters = read_filters(query);
-        filters.extend(read_names(query));
-        DescribeInstanceTypes { filters, is_dry_run: read_dry_run(query), page: read_page(query) }
+    let (names, mut request) = parameters.read(|query| {
+        let filters = read_filters(query);
+        let request = DescribeInstanceTypes { filters, is_dry_run: read_dry_run(query), page: read_page(query) };
+        (query.texts("InstanceType"), request)
     })?;
+    let exists = |account: &Account, name: &str| account.has_instance_type(name);
+    request.filters.extend(filter_by_id(aws, "instance-type", names, "InvalidInstanceType", exists)?);
     let page = aws.describe_instance_types(request).await?;
     let mut items = Vec::new();
     for info in &page.items {
@@ -32,12 +34,6 @@ pub(super) async fn describe(aws: &MemoryAws, parameters: Parameters) -> Content
         });
         xml.text_if_some("nextToken", page.next_token);
     }))
-}
-
-/// Reads names of instance types as a filter.
-fn read_names(query: &mut QueryReader<'_>) -> Option<Filter> {
-    let names = query.texts("InstanceType");
-    (!names.is_empty()).then(|| Filter::any_of("instance-type", names))
 }
 
 pub(super) async fn describe_offerings(aws: &MemoryAws, parameters: Parameters) -> Content {

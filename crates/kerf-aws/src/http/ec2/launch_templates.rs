@@ -7,7 +7,9 @@ use super::super::xml::Xml;
 use super::template_data::read_template_data;
 use super::{read, read_filters, read_page, read_tag_specifications, write_tags};
 use crate::memory::{AwsFailure, MemoryAws};
-use crate::ports::ec2::{CreateLaunchTemplate, DescribeLaunchTemplates, LaunchTemplate, LaunchTemplateRef};
+use crate::ports::ec2::{
+    CreateLaunchTemplate, DescribeLaunchTemplates, LaunchTemplate, LaunchTemplateData, LaunchTemplateRef,
+};
 use crate::ports::{Ec2 as _, Tags};
 
 pub(super) async fn create(aws: &MemoryAws, parameters: Parameters) -> Content {
@@ -15,7 +17,7 @@ pub(super) async fn create(aws: &MemoryAws, parameters: Parameters) -> Content {
         name: query.required_text("LaunchTemplateName"),
         data: query.object("LaunchTemplateData", read_template_data).unwrap_or_else(|| {
             query.add_problem(AwsFailure::missing("LaunchTemplateData"));
-            Default::default()
+            LaunchTemplateData::default()
         }),
         tags: read_template_tags(query),
         client_token: query.text("ClientToken").unwrap_or_default(),

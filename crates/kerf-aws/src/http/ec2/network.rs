@@ -3,12 +3,14 @@
 use super::super::Content;
 use super::super::query::{Parameters, QueryReader};
 use super::super::xml::Xml;
-use super::{read, read_filters, read_page, write_tags};
-use crate::memory::MemoryAws;
+use super::{filter_by_id, read, read_filters, read_page, write_tags};
+use crate::memory::{Account, MemoryAws};
 use crate::ports::{Ec2 as _, Filter, PageRequest};
 
 pub(super) async fn describe_subnets(aws: &MemoryAws, parameters: Parameters) -> Content {
-    let (filters, page) = read(parameters, read_filters_and_page)?;
+    let (ids, (mut filters, page)) = read(parameters, |query| (query.texts("SubnetId"), read_filters_and_page(query)))?;
+    let exists = |account: &Account, id: &str| account.subnets.contains_key(id);
+    filters.extend(filter_by_id(aws, "subnet-id", ids, "InvalidSubnetID.NotFound", exists)?);
     let page = aws.describe_subnets(filters, page).await?;
     let owner = aws.change_account(|account| account.account_id.clone());
     Ok(Xml::fragment(|xml| {
@@ -27,7 +29,9 @@ pub(super) async fn describe_subnets(aws: &MemoryAws, parameters: Parameters) ->
 }
 
 pub(super) async fn describe_security_groups(aws: &MemoryAws, parameters: Parameters) -> Content {
-    let (filters, page) = read(parameters, read_filters_and_page)?;
+    let (ids, (mut filters, page)) = read(parameters, |query| (query.texts("GroupId"), read_filters_and_page(query)))?;
+    let exists = |account: &Account, id: &str| account.security_groups.contains_key(id);
+    filters.extend(filter_by_id(aws, "group-id", ids, "InvalidGroup.NotFound", exists)?);
     let page = aws.describe_security_groups(filters, page).await?;
     let owner = aws.change_account(|account| account.account_id.clone());
     Ok(Xml::fragment(|xml| {
