@@ -61,8 +61,7 @@ impl AwsContext {
             Arc::new(InstanceTypeCatalogue::new(type_settings, pricing.clone(), unavailable.clone(), clock));
         let launch_templates =
             Arc::new(LaunchTemplateStore::new(ports.ec2.clone(), &settings.cluster_name, clock, settings.seed));
-        let discovery =
-            Arc::new(ClusterDiscovery::new(ports.clone(), settings.clone(), client.clone(), clock));
+        let discovery = Arc::new(ClusterDiscovery::new(ports.clone(), settings.clone(), client.clone(), clock));
         let batcher_metrics = BatcherMetrics::new(&registry);
         Self {
             label_rules: LabelRules::aws(),

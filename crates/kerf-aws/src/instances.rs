@@ -142,8 +142,7 @@ impl Instances {
             .into_iter()
             .map(|instance| Arc::new(InstanceRecord::new(instance, self.uses_reservations)))
             .collect();
-        *self.lock() =
-            records.iter().take(RECORDS_MAX).map(|record| (record.id.clone(), record.clone())).collect();
+        *self.lock() = records.iter().take(RECORDS_MAX).map(|record| (record.id.clone(), record.clone())).collect();
         Ok(records)
     }
 

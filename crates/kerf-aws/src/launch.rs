@@ -38,6 +38,7 @@ use crate::instances::{TypeData, to_instance};
 use crate::ttl_cache::TtlCache;
 
 pub(crate) use metrics::LaunchMetrics;
+pub(crate) use tags::launch_tags;
 
 /// Message of the Event about a node class that does not exist.
 pub(crate) const NODE_CLASS_NOT_RESOLVED: &str = "Failed resolving NodeClass";
@@ -137,7 +138,7 @@ impl Launcher {
             Err(error) => return Err(CreateError::Other(Box::new(error))),
         };
         preconditions::check_ready(&class)?;
-        let tags = tags::launch_tags(&class, claim, &context.settings.cluster_name)
+        let tags = launch_tags(&class, claim, &context.settings.cluster_name)
             .map_err(|error| CreateError::NodeClassNotReady(Box::new(error)))?;
         let types = context.instance_types.list(&class).map_err(|error| CreateError::Rejected {
             reason: "InstanceTypeResolutionFailed".to_owned(),
@@ -146,14 +147,9 @@ impl Launcher {
         })?;
         let launch_claim = LaunchClaim::new(claim, &context.label_rules)
             .map_err(|error| CreateError::Other(format!("creating instance, {error}").into()))?;
-        let (record, instance_type) =
-            attempt::launch_instance(context, &launch_claim, &class, &types, &tags).await?;
+        let (record, instance_type) = attempt::launch_instance(context, &launch_claim, &class, &types, &tags).await?;
         let instance = to_instance(&record, TypeData { instance_type: Some(&instance_type), class: Some(&class) });
-        Ok(Instance {
-            claim: claim.metadata.name.clone(),
-            annotations: self.annotations(&class)?,
-            ..instance
-        })
+        Ok(Instance { claim: claim.metadata.name.clone(), annotations: self.annotations(&class)?, ..instance })
     }
 
     /// Returns the annotations that a claim gets at launch.

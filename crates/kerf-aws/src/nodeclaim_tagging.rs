@@ -118,7 +118,8 @@ impl Reconcile for NodeClaimTagging {
 fn is_taggable(claim: &NodeClaim) -> bool {
     let annotations = claim.metadata.annotations.as_ref();
     let is_true = |key: &&str| annotations.and_then(|all| all.get(*key)).is_some_and(|value| value == "true");
-    let has_node = claim.status.as_ref().and_then(|status| status.node_name.as_deref()).is_some_and(|name| !name.is_empty());
+    let has_node =
+        claim.status.as_ref().and_then(|status| status.node_name.as_deref()).is_some_and(|name| !name.is_empty());
     let is_tagged = [TAGGED, CLUSTER_NAME_TAGGED].iter().all(is_true);
     has_node && !is_tagged && claim.metadata.deletion_timestamp.is_none()
 }

@@ -16,8 +16,8 @@ use serde_json::{Value, json};
 use crate::data;
 use crate::memory::testing::SUBNETS;
 use crate::memory::{Account, LaunchedInstance, MemoryAws, MemorySettings};
-use crate::ports::{AwsPorts, CreateInstanceProfile};
 use crate::ports::ec2::{InstanceStateName, InstanceTypeInfo};
+use crate::ports::{AwsPorts, CreateInstanceProfile};
 use crate::provider::{AwsParts, AwsProvider};
 use crate::settings::AwsSettings;
 

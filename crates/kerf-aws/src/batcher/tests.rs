@@ -8,15 +8,11 @@ use futures::future::join_all;
 use super::*;
 use crate::memory::testing::{SUBNETS, aws, aws_with, fleet, on_demand, template};
 use crate::memory::{AwsFault, AwsFaultRule, MemoryAws, MemorySettings};
-use crate::ports::ec2::{CreateFleet, InstanceStateName};
 use crate::memory::{CapacityPool, Stock};
+use crate::ports::ec2::{CreateFleet, InstanceStateName};
 
-const SETTINGS: BatcherSettings = BatcherSettings {
-    name: "test",
-    idle: Duration::from_millis(100),
-    max: Duration::from_secs(1),
-    requests_max: 5,
-};
+const SETTINGS: BatcherSettings =
+    BatcherSettings { name: "test", idle: Duration::from_millis(100), max: Duration::from_secs(1), requests_max: 5 };
 
 fn metrics() -> BatcherMetrics {
     BatcherMetrics::new(&Registry::default())
@@ -60,8 +56,8 @@ async fn a_window_closes_after_its_longest_time() {
     assert!(results.iter().all(|result| *result == (Some((4, 0)), Duration::from_millis(397))), "{results:?}");
     let mut last = None;
     for i in 0..30 {
-        let batcher = Arc::clone(&batcher);
-        last = Some(tokio::spawn(async move { batcher.call(100 + i * 10).await }));
+        let shared = Arc::clone(&batcher);
+        last = Some(tokio::spawn(async move { shared.call(100 + i * 10).await }));
         tokio::time::sleep(Duration::from_millis(90)).await;
         if batcher.0.lock().requests.is_empty() {
             break;

@@ -141,15 +141,9 @@ async fn incomplete_claims_and_missing_instances_are_errors() {
     let no_image = changed(&claim, |claim| claim["status"]["imageID"] = json!(""));
     assert_eq!(drift(&env, &no_image).await.unwrap_err(), "no ami ID found in nodeClaim status");
     let no_id = changed(&claim, |claim| claim["status"]["providerID"] = Value::Null);
-    assert_eq!(
-        drift(&env, &no_id).await.unwrap_err(),
-        "provider id does not match known format (provider-id=)"
-    );
+    assert_eq!(drift(&env, &no_id).await.unwrap_err(), "provider id does not match known format (provider-id=)");
     let gone = changed(&claim, |claim| claim["status"]["providerID"] = json!("aws:///us-west-2a/i-0123456789abcdef0"));
-    assert_eq!(
-        drift(&env, &gone).await.unwrap_err(),
-        "getting instance, instance i-0123456789abcdef0 not found"
-    );
+    assert_eq!(drift(&env, &gone).await.unwrap_err(), "getting instance, instance i-0123456789abcdef0 not found");
 }
 
 // spec 06 #84

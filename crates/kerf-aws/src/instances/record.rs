@@ -67,8 +67,7 @@ impl InstanceRecord {
             (false, Some(_)) => labels::CAPACITY_TYPE_RESERVED,
             (false, None) => labels::CAPACITY_TYPE_ON_DEMAND,
         };
-        let tenancy =
-            if instance.tenancy.is_empty() { aws::TENANCY_DEFAULT.to_owned() } else { instance.tenancy };
+        let tenancy = if instance.tenancy.is_empty() { aws::TENANCY_DEFAULT.to_owned() } else { instance.tenancy };
         let is_efa = |kind: &&String| matches!(kind.as_str(), "efa" | "efa-only");
         Self {
             efa_count: instance.interface_types.iter().filter(is_efa).count(),

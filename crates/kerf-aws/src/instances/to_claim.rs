@@ -19,11 +19,8 @@ const EFA_RESOURCE: &str = "vpc.amazonaws.com/efa";
 pub(crate) const NODECLAIM_TAG: &str = "karpenter.sh/nodeclaim";
 
 /// Labels of a type that depend on the reservation of an instance.
-const RESERVATION_LABELS: [&str; 3] = [
-    aws::CAPACITY_RESERVATION_ID,
-    aws::CAPACITY_RESERVATION_TYPE,
-    aws::CAPACITY_RESERVATION_INTERRUPTIBLE,
-];
+const RESERVATION_LABELS: [&str; 3] =
+    [aws::CAPACITY_RESERVATION_ID, aws::CAPACITY_RESERVATION_TYPE, aws::CAPACITY_RESERVATION_INTERRUPTIBLE];
 
 /// Facts about an instance that EC2 does not report. Without them labels and resources are
 /// incomplete.
@@ -42,7 +39,8 @@ fn provider_id(zone: &str, id: &str) -> String {
 
 /// Converts an instance. The annotations are those of a claim at launch and stay empty here.
 pub(crate) fn to_instance(record: &InstanceRecord, data: TypeData<'_>) -> Instance {
-    let resources = |list: Option<ResourceList>| list.map(|list| resources(&list, record.efa_count)).unwrap_or_default();
+    let resources =
+        |list: Option<ResourceList>| list.map(|list| resources(&list, record.efa_count)).unwrap_or_default();
     Instance {
         provider_id: provider_id(&record.zone, &record.id),
         claim: record.tag(NODECLAIM_TAG).map(str::to_owned),

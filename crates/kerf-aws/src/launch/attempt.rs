@@ -49,11 +49,8 @@ pub(super) async fn launch_instance(
     types: &InstanceTypes,
     tags: &Tags,
 ) -> Result<(InstanceRecord, InstanceType), CreateError> {
-    let policy = if context.settings.min_values_best_effort {
-        MinValuesPolicy::BestEffort
-    } else {
-        MinValuesPolicy::Strict
-    };
+    let policy =
+        if context.settings.min_values_best_effort { MinValuesPolicy::BestEffort } else { MinValuesPolicy::Strict };
     let types = filter_types(types, claim, &context.label_rules, policy)
         .map_err(|error| CreateError::InsufficientCapacity(Box::new(error)))?;
     let capacity_type = choose_capacity_type(&types, &claim.requirements, &context.label_rules);

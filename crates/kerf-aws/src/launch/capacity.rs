@@ -1,9 +1,9 @@
 //! Capacity type and tenancy of a launch (spec 05 §15.4).
 
 use kerf_api::labels::{self, LabelRules, aws};
+use kerf_api::slim::Str;
 use kerf_engine::catalogue::InstanceTypes;
 use kerf_engine::requirement::{Requirement, Requirements};
-use kerf_api::slim::Str;
 use tracing::error;
 
 use super::filters::{allows_capacity_type, capacity_type_of, meets};

@@ -6,7 +6,9 @@ use kerf_api::quantity::Quantity;
 use kerf_api::slim::ResourceList;
 use kerf_engine::Price;
 use kerf_engine::catalogue::{InstanceType, InstanceTypeRef, InstanceTypes, OfferingRef};
-use kerf_engine::requirement::{MinValues, Requirement, Requirements, UndefinedLabels, UnmetMinValues, check_min_values};
+use kerf_engine::requirement::{
+    MinValues, Requirement, Requirements, UndefinedLabels, UnmetMinValues, check_min_values,
+};
 use tracing::debug;
 
 use super::LaunchClaim;

@@ -65,9 +65,7 @@ pub(super) fn fleet_request(
         target_capacity: 1,
         target: target(input, templates),
         configs,
-        tags: TAGGED_RESOURCES
-            .map(|resource_type| TagSpecification { resource_type, tags: input.tags.clone() })
-            .into(),
+        tags: TAGGED_RESOURCES.map(|resource_type| TagSpecification { resource_type, tags: input.tags.clone() }).into(),
         context: input.context.filter(|context| !context.is_empty() && !is_relaxed).map(str::to_owned),
         client_token: String::new(),
         is_dry_run: false,
@@ -107,8 +105,7 @@ fn overrides(input: FleetInput<'_>, group: &TemplateGroup<'_>) -> Vec<FleetOverr
 fn target(input: FleetInput<'_>, templates: &[NamedTemplate<'_, '_>]) -> FleetTarget {
     // Priorities count only with these strategies. They follow prices that overlays have changed.
     let is_prioritized = input.claim.has_annotation(annotations::PRICE_OVERLAY_APPLIED, |_| true);
-    let strategy =
-        |prioritized: &str, default: &str| if is_prioritized { prioritized } else { default }.to_owned();
+    let strategy = |prioritized: &str, default: &str| if is_prioritized { prioritized } else { default }.to_owned();
     let on_demand = || FleetTarget::OnDemand { allocation_strategy: strategy("prioritized", "lowest-price") };
     match input.capacity_type {
         labels::CAPACITY_TYPE_SPOT => FleetTarget::Spot {

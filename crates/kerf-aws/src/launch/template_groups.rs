@@ -48,13 +48,8 @@ pub(super) fn template_groups<'t>(
             by_key.entry((efa_count, amount("pods"), reservations)).or_default().push(instance_type);
         }
         for ((efa_count, max_pods, reservations), types) in by_key {
-            let group = TemplateGroup {
-                image_id: matched.ami.id.clone(),
-                efa_count,
-                max_pods,
-                reservation: None,
-                types,
-            };
+            let group =
+                TemplateGroup { image_id: matched.ami.id.clone(), efa_count, max_pods, reservation: None, types };
             if reservations.is_empty() {
                 groups.push(group);
                 continue;

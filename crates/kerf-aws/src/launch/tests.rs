@@ -71,7 +71,10 @@ async fn spot_is_launched_before_on_demand_and_on_demand_once_spot_is_out_of_sto
         }
     });
     let failed = failure(env.provider.create(&claim("b", json!([]))).await);
-    assert!(failed.starts_with("InsufficientCapacity: with fleet error(s), InsufficientInstanceCapacity: "), "{failed}");
+    assert!(
+        failed.starts_with("InsufficientCapacity: with fleet error(s), InsufficientInstanceCapacity: "),
+        "{failed}"
+    );
     let next = env.provider.create(&claim("b", json!([]))).await.unwrap();
     assert_eq!(capacity_type(&next), "on-demand");
     tokio::time::sleep(Duration::from_secs(191)).await;
@@ -210,7 +213,8 @@ async fn a_class_that_is_missing_or_terminating_is_insufficient_capacity() {
 #[tokio::test(start_paused = true)]
 async fn fleet_errors_decide_the_class_of_a_failure() {
     let env = TestEnv::new().await;
-    let both = vec![ice("m5.large", "us-west-2a"), fleet_error("VcpuLimitExceeded", "Quota.", "c5.large", "us-west-2b")];
+    let both =
+        vec![ice("m5.large", "us-west-2a"), fleet_error("VcpuLimitExceeded", "Quota.", "c5.large", "us-west-2b")];
     assert_eq!(
         failed_with(&env, both).await,
         "InsufficientCapacity: with fleet error(s), InsufficientInstanceCapacity: We currently do not have sufficient \
@@ -226,7 +230,8 @@ async fn fleet_errors_decide_the_class_of_a_failure() {
          have sufficient capacity.; RequestLimitExceeded: Request limit exceeded.]"
     );
     // AWS's own code and text stay, also for codes that no class covers.
-    let policy = fleet_error("TagPolicyViolation", "The tag policy does not allow the specified value.", "m5.large", "z");
+    let policy =
+        fleet_error("TagPolicyViolation", "The tag policy does not allow the specified value.", "m5.large", "z");
     assert_eq!(
         failed_with(&env, vec![policy]).await,
         "CreateError LaunchFailed: Instance launch failed [TagPolicyViolation: The tag policy does not allow the \
@@ -260,7 +265,8 @@ async fn an_error_without_an_override_is_counted_and_marks_nothing() {
 #[tokio::test(start_paused = true)]
 async fn a_missing_spot_role_disables_spot_and_is_published() {
     let env = TestEnv::new().await;
-    let error = fleet_error("AuthFailure.ServiceLinkedRoleCreationNotPermitted", "Not permitted.", "m5.large", "us-west-2a");
+    let error =
+        fleet_error("AuthFailure.ServiceLinkedRoleCreationNotPermitted", "Not permitted.", "m5.large", "us-west-2a");
     env.fleets.answer_next(answer(vec![error]));
     let failed = failure(env.provider.create(&claim("a", json!([]))).await);
     assert!(failed.starts_with("InsufficientCapacity: with fleet error(s), AuthFailure."), "{failed}");
@@ -341,8 +347,7 @@ async fn a_template_that_was_deleted_is_created_again_once() {
     }
     env.provider.create(&claim("b", json!([on_demand()]))).await.unwrap();
     assert_eq!(env.fleets.take_requests().len(), 2);
-    let gone =
-        || AwsError::api("EC2", "CreateFleet", 400, "InvalidLaunchTemplateName.NotFoundException", "Not there.");
+    let gone = || AwsError::api("EC2", "CreateFleet", 400, "InvalidLaunchTemplateName.NotFoundException", "Not there.");
     env.fleets.answer_next(Err(gone()));
     env.fleets.answer_next(Err(gone()));
     let failed = failure(env.provider.create(&claim("c", json!([on_demand()]))).await);

@@ -54,6 +54,11 @@ impl NodeClassController {
         _ = self.queue.set(queue);
     }
 
+    #[cfg(test)]
+    pub(super) fn validation_outcome_count(&self) -> usize {
+        self.validation.outcome_count()
+    }
+
     fn api(&self) -> Api<EC2NodeClass> {
         Api::all(self.context.client.clone())
     }

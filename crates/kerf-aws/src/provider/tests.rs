@@ -38,7 +38,13 @@ async fn a_launched_instance_has_everything_that_its_claim_adopts() {
     insta::assert_debug_snapshot!(instance);
     assert_eq!(
         env.operations(),
-        ["DescribeLaunchTemplates", "CreateLaunchTemplate", "DescribeLaunchTemplates", "CreateLaunchTemplate", "CreateFleet"]
+        [
+            "DescribeLaunchTemplates",
+            "CreateLaunchTemplate",
+            "DescribeLaunchTemplates",
+            "CreateLaunchTemplate",
+            "CreateFleet"
+        ]
     );
     let tags: Vec<String> = launched.tags.iter().map(|(key, value)| format!("{key}={value}")).collect();
     insta::assert_debug_snapshot!(tags);
@@ -131,13 +137,7 @@ async fn missing_pools_and_classes_leave_labels_out() {
     let listed = env.provider.list().await.unwrap();
     assert_eq!(
         keys(&listed[0]),
-        [
-            aws::INSTANCE_TENANCY,
-            labels::CAPACITY_TYPE,
-            labels::NODEPOOL,
-            aws::ZONE_ID,
-            labels::ZONE
-        ]
+        [aws::INSTANCE_TENANCY, labels::CAPACITY_TYPE, labels::NODEPOOL, aws::ZONE_ID, labels::ZONE]
     );
     assert!(listed[0].capacity.is_empty());
     env.remove_classes();
@@ -182,7 +182,10 @@ async fn start_up_names_the_step_that_failed() {
         env.provider.start().await.map_err(|error| error.to_string())
     };
     let error = start("DescribeInstanceTypes").await.unwrap_err();
-    assert!(error.starts_with("ec2 api connectivity check failed, operation error EC2: DescribeInstanceTypes, "), "{error}");
+    assert!(
+        error.starts_with("ec2 api connectivity check failed, operation error EC2: DescribeInstanceTypes, "),
+        "{error}"
+    );
     assert!(error.ends_with("api error AuthFailure: No credentials."), "{error}");
     let error = start("DescribeCluster").await.unwrap_err();
     assert!(error.starts_with("failed detecting cluster endpoint, describing cluster demo, "), "{error}");
@@ -205,8 +208,7 @@ fn provider_ids_have_a_zone_and_an_instance_id() {
 // spec 05 §2: eventual consistency of DescribeInstances
 #[tokio::test(start_paused = true)]
 async fn a_new_instance_that_ec2_does_not_describe_yet_is_returned_by_a_repeated_launch() {
-    let memory =
-        MemorySettings { instances_visible_after: Duration::from_secs(20), ..MemorySettings::default() };
+    let memory = MemorySettings { instances_visible_after: Duration::from_secs(20), ..MemorySettings::default() };
     let env = TestEnv::with(&TYPES, memory, |_| {}).await;
     let claim = claim("a", json!([on_demand()]));
     let first = env.provider.create(&claim).await.unwrap();

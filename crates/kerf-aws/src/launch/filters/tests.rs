@@ -76,7 +76,9 @@ async fn the_sixty_cheapest_types_are_kept_and_must_satisfy_min_values() {
         .instance_types
         .iter()
         .map(|info| info.name.as_str())
-        .filter(|name| ["m5", "c5", "r5", "m6i", "c6i", "r6i", "m7i"].iter().any(|f| name.starts_with(&format!("{f}."))))
+        .filter(|name| {
+            ["m5", "c5", "r5", "m6i", "c6i", "r6i", "m7i"].iter().any(|f| name.starts_with(&format!("{f}.")))
+        })
         .collect();
     assert!(all.len() > 60);
     let env = TestEnv::with_types(&all).await;
