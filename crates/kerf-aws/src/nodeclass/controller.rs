@@ -163,7 +163,10 @@ impl Reconcile for NodeClassController {
         let uid = class.metadata.uid.clone().unwrap_or_default();
         match self.reconcile_live(class).await {
             Err(errors) if errors.is_terminal() => self.after_terminal_failure(name, &uid, errors),
-            result => result,
+            result => {
+                self.terminal_failures.forget(&uid);
+                result
+            }
         }
     }
 }

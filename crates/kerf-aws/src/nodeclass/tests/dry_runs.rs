@@ -27,7 +27,7 @@ fn dry_runs(env: &TestEnv) -> Vec<&'static str> {
     env.take_operations().into_iter().filter(|name| checked.contains(name)).collect()
 }
 
-// spec 06 §4.7.8, #51
+// spec 06 #51
 #[tokio::test(start_paused = true)]
 async fn a_class_is_validated_with_a_template_and_two_dry_runs() {
     let env = env_with_dry_runs().await;
