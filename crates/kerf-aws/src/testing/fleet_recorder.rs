@@ -8,7 +8,7 @@ use futures::FutureExt as _;
 use crate::ports::ec2::{
     CreateFleet, CreateLaunchTemplate, DescribeImages, DescribeInstanceTypes, DescribeInstances,
     DescribeLaunchTemplates, Ec2, Ec2Instance, FleetAnswer, Image, InstanceStateChange, InstanceTypeInfo,
-    InstanceTypeOffering, LaunchTemplate, LaunchTemplateRef, SecurityGroup, Subnet,
+    InstanceTypeOffering, LaunchTemplate, LaunchTemplateRef, RunInstances, SecurityGroup, Subnet,
 };
 use crate::ports::{AwsError, AwsFuture, Filter, Page, PageRequest, Tags};
 
@@ -78,6 +78,10 @@ impl Ec2 for FleetRecorder {
             Some(answer) => futures::future::ready(answer).boxed(),
             None => self.inner.create_fleet(request),
         }
+    }
+
+    fn run_instances(&self, request: RunInstances) -> AwsFuture<'_, String> {
+        self.inner.run_instances(request)
     }
 
     fn describe_instances(&self, request: DescribeInstances, page: PageRequest) -> AwsFuture<'_, Page<Ec2Instance>> {
