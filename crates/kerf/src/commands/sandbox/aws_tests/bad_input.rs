@@ -49,16 +49,24 @@ async fn a_role_that_does_not_exist_is_named() {
     assert_eq!((status.as_str(), message.as_str()), ("Unknown", "Role \"NoSuchRole\" does not exist"));
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_launch_that_fails_is_an_event_and_is_tried_again() {
-    let sandbox = AwsSandbox::start().await;
-    let denied = AwsFault::Error {
+fn denied() -> AwsFault {
+    AwsFault::Error {
         status: 403,
         code: "UnauthorizedOperation".to_owned(),
         message: "You are not authorized to perform this operation.".to_owned(),
-    };
-    sandbox.aws.set_faults(vec![AwsFaultRule::always("CreateFleet", denied)]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_launch_that_fails_is_an_event_and_is_tried_again() {
+    let sandbox = AwsSandbox::start().await;
     sandbox.apply(GETTING_STARTED, |_| {}).await;
+    sandbox
+        .wait_until("the class is ready", 60, async |sandbox| {
+            condition(&sandbox.get(NODE_CLASSES, "default").await, "Ready").0 == "True"
+        })
+        .await;
+    sandbox.aws.set_faults(vec![AwsFaultRule::always("CreateFleet", denied())]);
     sandbox.apply(INFLATE, |_| {}).await;
     sandbox
         .wait_until("a claim says why it was not launched", 120, async |sandbox| {
@@ -69,4 +77,21 @@ async fn a_launch_that_fails_is_an_event_and_is_tried_again() {
     assert_eq!(sandbox.live_instances().len(), 0);
     sandbox.aws.set_faults(Vec::new());
     sandbox.wait_until("the pods run", 600, async |sandbox| sandbox.running_pods().await == 5).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_class_that_may_not_launch_is_not_ready() {
+    let sandbox = AwsSandbox::start().await;
+    sandbox.aws.set_faults(vec![AwsFaultRule::always("CreateFleet", denied())]);
+    sandbox.apply(GETTING_STARTED, |_| {}).await;
+    sandbox
+        .wait_until("the class says why", 60, async |sandbox| {
+            let class = sandbox.get(NODE_CLASSES, "default").await;
+            condition(&class, "ValidationSucceeded").0 == "False"
+        })
+        .await;
+    let class = sandbox.get(NODE_CLASSES, "default").await;
+    let (_, message) = condition(&class, "ValidationSucceeded");
+    assert!(message.contains("CreateFleet"), "{message}");
+    assert_eq!(condition(&class, "Ready").0, "False");
 }
