@@ -96,7 +96,7 @@ async fn a_request_is_carried_out_although_its_caller_gave_up() {
 
 async fn aws_with_template() -> MemoryAws {
     let aws = aws();
-    aws.ports().ec2.create_launch_template(template(&aws, "t")).await.unwrap();
+    aws.ports().ec2.create_launch_template(template(&aws, "template-t")).await.unwrap();
     aws.clear_calls();
     aws
 }
@@ -116,7 +116,7 @@ async fn equal_launches_share_one_fleet_and_all_get_its_errors() {
     });
     let batcher = fleet_batcher(&aws);
     let overrides = [("m5.large", SUBNETS[0]), ("m5.large", SUBNETS[1])];
-    let request = |overrides: &[(&str, &str)]| fleet(1, on_demand(), "t", overrides);
+    let request = |overrides: &[(&str, &str)]| fleet(1, on_demand(), "template-t", overrides);
     // The order of the overrides does not matter.
     let reversed = [overrides[1], overrides[0]];
     let requests = (0..5).map(|i| request(if i % 2 == 0 { &overrides } else { &reversed }));
@@ -132,13 +132,13 @@ async fn equal_launches_share_one_fleet_and_all_get_its_errors() {
 #[tokio::test(start_paused = true)]
 async fn launches_with_other_tags_or_templates_are_other_fleets() {
     let aws = aws_with_template().await;
-    aws.ports().ec2.create_launch_template(template(&aws, "u")).await.unwrap();
+    aws.ports().ec2.create_launch_template(template(&aws, "template-u")).await.unwrap();
     let batcher = fleet_batcher(&aws);
-    let base = || fleet(1, on_demand(), "t", &[("m5.large", SUBNETS[0])]);
+    let base = || fleet(1, on_demand(), "template-t", &[("m5.large", SUBNETS[0])]);
     let mut tagged = base();
     tagged.tags[0].tags.insert("a".into(), "b".into());
     let mut template = base();
-    template.configs[0].template_name = "u".into();
+    template.configs[0].template_name = "template-u".into();
     let context = CreateFleet { context: Some("c".into()), ..base() };
     let launches = [base(), base(), tagged, template, context];
     let results = join_all(launches.map(|request| batcher.launch_one(request))).await;
@@ -153,7 +153,7 @@ async fn a_failed_fleet_fails_all_its_launches() {
     let aws = aws_with_template().await;
     aws.set_faults(vec![AwsFaultRule::once("CreateFleet", AwsFault::Throttled)]);
     let batcher = fleet_batcher(&aws);
-    let request = || fleet(1, on_demand(), "t", &[("m5.large", SUBNETS[0])]);
+    let request = || fleet(1, on_demand(), "template-t", &[("m5.large", SUBNETS[0])]);
     let results = join_all([batcher.launch_one(request()), batcher.launch_one(request())]).await;
     assert!(results.iter().all(|result| result.as_ref().unwrap_err().is_rate_limited()), "{results:?}");
     assert_eq!(aws.calls().len(), 1);
@@ -162,7 +162,7 @@ async fn a_failed_fleet_fails_all_its_launches() {
 }
 
 async fn launch_many(aws: &MemoryAws, count: i32) -> Vec<String> {
-    let request = fleet(count, on_demand(), "t", &[("m5.large", SUBNETS[0])]);
+    let request = fleet(count, on_demand(), "template-t", &[("m5.large", SUBNETS[0])]);
     let answer = aws.ports().ec2.create_fleet(request).await.unwrap();
     aws.clear_calls();
     answer.instances.into_iter().flat_map(|group| group.ids).collect()
@@ -198,7 +198,7 @@ async fn instances_that_an_answer_lacks_are_described_one_by_one() {
 #[tokio::test(start_paused = true)]
 async fn instances_on_pages_before_a_failed_page_are_not_described_again() {
     let aws = aws_with(MemorySettings { page_size_max: Some(2), ..MemorySettings::default() });
-    aws.ports().ec2.create_launch_template(template(&aws, "t")).await.unwrap();
+    aws.ports().ec2.create_launch_template(template(&aws, "template-t")).await.unwrap();
     let ids = launch_many(&aws, 6).await;
     let batcher = DescribeBatcher::new(aws.ports().ec2, metrics());
     let second = AwsFaultRule { skip: 1, ..AwsFaultRule::once("DescribeInstances", AwsFault::Throttled) };

@@ -319,7 +319,11 @@ async fn a_subnet_without_addresses_is_used_last() {
     env.change_class(|class| {
         let subnets = class["status"]["subnets"].as_array_mut().unwrap();
         subnets.push(json!({ "id": second, "zone": "us-west-2a", "zoneID": "usw2-az1" }));
+        class["spec"]["subnetSelectorTerms"] = json!([{ "id": SUBNETS[0] }, { "id": second }]);
     });
+    let context = env.provider.context();
+    let class = context.node_classes.get("default").await.unwrap();
+    assert_eq!(context.subnets.list(&class).await.unwrap().len(), 2);
     let zone_a = || json!([on_demand(), require("topology.kubernetes.io/zone", &["us-west-2a"])]);
     let error = FleetError {
         subnet_id: Some(SUBNETS[0].into()),
