@@ -30,6 +30,11 @@ impl ChangeLog {
         self.0.insert(subject.to_owned(), value.to_owned());
         true
     }
+
+    /// Forgets the last value of a subject, so that the next one is new.
+    pub(crate) fn forget(&self, subject: &str) {
+        self.0.remove(subject);
+    }
 }
 
 #[cfg(test)]
@@ -41,6 +46,8 @@ mod tests {
         let log = ChangeLog::new(Clock::system());
         assert_eq!((log.is_new("a", "1"), log.is_new("a", "1"), log.is_new("b", "1")), (true, false, true));
         assert_eq!((log.is_new("a", "2"), log.is_new("a", "1")), (true, true));
+        log.forget("a");
+        assert_eq!((log.is_new("a", "1"), log.is_new("a", "1")), (true, false));
         tokio::time::advance(LOG_AGAIN_AFTER).await;
         assert!(log.is_new("a", "1"));
     }

@@ -156,8 +156,8 @@ impl InstanceProfiles {
         }
     }
 
-    /// Creates the profile of a class unless it exists, and gives it the role. A role that IAM does
-    /// not know is not tried again for a minute.
+    /// Creates the profile of a class unless it exists, and gives it the role. A new profile is
+    /// protected. A role that IAM does not know is not tried again for a minute.
     pub(crate) async fn create(
         &self,
         name: &str,
@@ -176,6 +176,8 @@ impl InstanceProfiles {
                     path: Some(self.class_path(class)),
                     tags: self.tags(class),
                 };
+                // The garbage collection may list the profile before its class names it.
+                self.protect(name);
                 let created = self.iam.create_instance_profile(request).await;
                 (created.map_err(|cause| failed(format!("creating instance profile {name}"), cause))?, true)
             }

@@ -38,6 +38,7 @@ use crate::instances::{TypeData, to_instance};
 use crate::ttl_cache::TtlCache;
 
 pub(crate) use metrics::LaunchMetrics;
+pub(crate) use tags::launch_tags;
 
 /// Message of the Event about a node class that does not exist.
 pub(crate) const NODE_CLASS_NOT_RESOLVED: &str = "Failed resolving NodeClass";
@@ -137,7 +138,7 @@ impl Launcher {
             Err(error) => return Err(CreateError::Other(Box::new(error))),
         };
         preconditions::check_ready(&class)?;
-        let tags = tags::launch_tags(&class, claim, &context.settings.cluster_name)
+        let tags = launch_tags(&class, claim, &context.settings.cluster_name)
             .map_err(|error| CreateError::NodeClassNotReady(Box::new(error)))?;
         let types = context.instance_types.list(&class).map_err(|error| CreateError::Rejected {
             reason: "InstanceTypeResolutionFailed".to_owned(),

@@ -6,10 +6,11 @@ use futures::FutureExt as _;
 use futures::future::join_all;
 
 use super::*;
-use crate::memory::testing::{SUBNETS, aws, aws_with, fleet, on_demand, template};
-use crate::memory::{AwsFault, AwsFaultRule, MemoryAws, MemorySettings};
+use crate::memory::testing::{SUBNETS, aws, fleet, on_demand, template};
+use crate::memory::{AwsFault, AwsFaultRule, MemoryAws};
 use crate::memory::{CapacityPool, Stock};
 use crate::ports::ec2::{CreateFleet, InstanceStateName};
+use crate::testing::FleetRecorder;
 
 const SETTINGS: BatcherSettings =
     BatcherSettings { name: "test", idle: Duration::from_millis(100), max: Duration::from_secs(1), requests_max: 5 };
@@ -197,10 +198,11 @@ async fn instances_that_an_answer_lacks_are_described_one_by_one() {
 // spec 05 #131
 #[tokio::test(start_paused = true)]
 async fn instances_on_pages_before_a_failed_page_are_not_described_again() {
-    let aws = aws_with(MemorySettings { page_size_max: Some(2), ..MemorySettings::default() });
-    aws.ports().ec2.create_launch_template(template(&aws, "template-t")).await.unwrap();
+    let aws = aws_with_template().await;
     let ids = launch_many(&aws, 6).await;
-    let batcher = DescribeBatcher::new(aws.ports().ec2, metrics());
+    let paged = FleetRecorder::new(aws.ports().ec2);
+    paged.set_instances_page_size(2);
+    let batcher = DescribeBatcher::new(Arc::new(paged), metrics());
     let second = AwsFaultRule { skip: 1, ..AwsFaultRule::once("DescribeInstances", AwsFault::Throttled) };
     aws.set_faults(vec![second]);
     let results = join_all(ids.iter().map(|id| batcher.describe(id))).await;

@@ -13,7 +13,8 @@ use kerf_api::labels;
 use kerf_api::requirement::{NodeSelectorRequirement, Operator};
 use kerf_runtime::Clock;
 
-pub(crate) use matching::{AmiMatch, AmiMatchError, map_types_to_amis};
+pub(crate) use alias::standard_requirements;
+pub(crate) use matching::{AmiMatchError, map_types_to_amis};
 
 use self::alias::AliasParameter;
 use super::filters::tag_filters;

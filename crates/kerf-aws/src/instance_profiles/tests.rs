@@ -51,6 +51,7 @@ async fn a_profile_is_created_with_path_tags_and_role_once() {
     let profiles = profiles(&aws);
     profiles.create("p", ROLE, &class).await.unwrap();
     assert_eq!(operations(&aws), "GetInstanceProfile CreateInstanceProfile AddRoleToInstanceProfile");
+    assert!(profiles.is_protected("p"));
     let profile = aws.ports().iam.get_instance_profile("p").await.unwrap();
     assert_eq!((profile.path.as_str(), profile.roles), ("/karpenter/us-west-2/demo/uid-1/", vec![ROLE.to_owned()]));
     let tags: Vec<String> = profile.tags.iter().map(|(key, value)| format!("{key}={value}")).collect();

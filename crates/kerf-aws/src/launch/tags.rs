@@ -10,7 +10,7 @@ use crate::ports::Tags;
 
 /// Returns the tags of a class, overlaid by the tags by which Kerf finds an instance again. The
 /// name of the claim is not among them, so that equal claims can share one request.
-pub(super) fn launch_tags(
+pub(crate) fn launch_tags(
     class: &EC2NodeClass,
     claim: &NodeClaim,
     cluster_name: &str,

@@ -54,6 +54,11 @@ impl NodeClassController {
         _ = self.queue.set(queue);
     }
 
+    #[cfg(test)]
+    pub(super) fn validation_outcome_count(&self) -> usize {
+        self.validation.outcome_count()
+    }
+
     fn api(&self) -> Api<EC2NodeClass> {
         Api::all(self.context.client.clone())
     }
@@ -158,7 +163,10 @@ impl Reconcile for NodeClassController {
         let uid = class.metadata.uid.clone().unwrap_or_default();
         match self.reconcile_live(class).await {
             Err(errors) if errors.is_terminal() => self.after_terminal_failure(name, &uid, errors),
-            result => result,
+            result => {
+                self.terminal_failures.forget(&uid);
+                result
+            }
         }
     }
 }

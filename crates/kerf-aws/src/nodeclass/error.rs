@@ -8,6 +8,7 @@ use kerf_runtime::ApiError;
 use serde_json::Value;
 
 use super::tags::RestrictedTagsError;
+use super::validation::DryRunError;
 use crate::cluster_facts::ClusterFactsError;
 use crate::discovery::amis::AmiError;
 use crate::instance_profiles::InstanceProfileError;
@@ -55,6 +56,9 @@ pub(crate) enum NodeClassError {
     /// The class sets tags that Kerf owns.
     #[error("validating tags, {0}")]
     Tags(#[from] RestrictedTagsError),
+    /// The class cannot be checked with AWS calls.
+    #[error(transparent)]
+    DryRun(#[from] DryRunError),
     /// Launch templates of a deleted class cannot be deleted.
     #[error("deleting launch templates, {}", joined(.0))]
     LaunchTemplates(Vec<AwsError>),
@@ -71,6 +75,7 @@ impl NodeClassError {
             | Self::SecurityGroups(cause) => vec![cause],
             Self::InstanceProfile(error) | Self::CreateInstanceProfile(error) => vec![error.aws_error()],
             Self::ClusterCidr(error) => error.aws_error().into_iter().collect(),
+            Self::DryRun(error) => error.aws_error().into_iter().collect(),
             Self::LaunchTemplates(errors) => errors.iter().collect(),
             Self::Amis(AmiError::UnsupportedAlias(_) | AmiError::InvalidAlias(_) | AmiError::NoneFound(_))
             | Self::Decode(_)
@@ -97,6 +102,7 @@ impl NodeClassError {
             | Self::InstanceProfile(_)
             | Self::CreateInstanceProfile(_)
             | Self::ClusterCidr(_)
+            | Self::DryRun(_)
             | Self::LaunchTemplates(_) => false,
         }
     }

@@ -81,6 +81,5 @@ async fn profile_with_role(
         return Err(NodeClassError::CreateInstanceProfile(error));
     }
     recent.0.insert(recent_key, name.clone());
-    profiles.protect(&name);
     Ok(name)
 }

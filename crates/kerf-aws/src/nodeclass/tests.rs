@@ -2,6 +2,7 @@
 
 mod conditions;
 mod deletion;
+mod dry_runs;
 mod hashes;
 mod process;
 mod profiles;

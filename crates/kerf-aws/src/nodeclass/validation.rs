@@ -1,8 +1,12 @@
 //! Validation of a node class (spec 06 §4.7). The checks run in the order of the spec; the first
 //! one that fails ends the run.
 
+mod dry_run;
 mod kubelet;
 mod kubelet_fields;
+mod type_choice;
+
+pub(super) use dry_run::DryRunError;
 
 use std::time::Duration;
 
@@ -11,6 +15,7 @@ use kerf_api::ec2nodeclass::AmiFamily;
 use kerf_runtime::{Clock, ReconcileAction};
 use serde_json::json;
 
+use self::dry_run::DryRunStop;
 use super::error::NodeClassError;
 use super::reconcile::{AMIS_READY, ClassReconcile, INSTANCE_PROFILE_READY, SECURITY_GROUPS_READY, SUBNETS_READY};
 use super::tags::check_restricted_tags;
@@ -51,6 +56,11 @@ impl Validation {
         Self { outcomes: TtlCache::new(clock, OUTCOME_TTL, OUTCOMES_MAX) }
     }
 
+    #[cfg(test)]
+    pub(super) fn outcome_count(&self) -> usize {
+        self.outcomes.entries().len()
+    }
+
     /// Removes the outcomes of a class.
     pub(super) fn forget(&self, class_name: &str) {
         let prefix = format!("{class_name}:");
@@ -81,17 +91,40 @@ impl Validation {
         let key = outcome_key(work);
         let outcome = match self.outcomes.get(&key) {
             Some(outcome) => outcome,
-            None => {
-                // The dry runs are not built yet: every class passes, as with `--disable-dry-run`.
-                self.outcomes.insert(key, ValidationOutcome::Passed);
-                ValidationOutcome::Passed
-            }
+            None => match self.check(context, work).await {
+                Ok(outcome) => {
+                    self.outcomes.insert(key, outcome.clone());
+                    outcome
+                }
+                Err(DryRunStop::Rejected(outcome)) => {
+                    self.outcomes.insert(key, outcome.clone());
+                    outcome
+                }
+                Err(DryRunStop::Retry) => return Ok(ReconcileAction::RequeueWithBackoff),
+                Err(DryRunStop::InstanceProfileNotFound) => {
+                    let name = work.spec().instance_profile.unwrap_or_default();
+                    let message = format!("Instance profile {name:?} not found");
+                    work.set_false(VALIDATION_SUCCEEDED, "InstanceProfileNotFound", &message);
+                    return Ok(ReconcileAction::RequeueWithBackoff);
+                }
+                Err(DryRunStop::Failed(error)) => return Err(error.into()),
+            },
         };
         match outcome {
             ValidationOutcome::Passed => work.set_true(VALIDATION_SUCCEEDED),
             ValidationOutcome::Failed { reason, message } => work.set_false(VALIDATION_SUCCEEDED, reason, &message),
         }
         Ok(ReconcileAction::RequeueAfter(REVALIDATE_AFTER))
+    }
+}
+
+impl Validation {
+    /// Checks with AWS calls that launches from the class are allowed.
+    async fn check(&self, context: &AwsContext, work: &ClassReconcile) -> Result<ValidationOutcome, DryRunStop> {
+        if !context.settings.disable_dry_run {
+            dry_run::check(context, &work.class).await?;
+        }
+        Ok(ValidationOutcome::Passed)
     }
 }
 

@@ -47,6 +47,11 @@ impl Variant {
     }
 }
 
+/// Returns the requirements of images without support for GPUs and accelerators.
+pub(crate) fn standard_requirements() -> Vec<NodeSelectorRequirement> {
+    Variant::Standard.requirements()
+}
+
 /// Checks that the cluster's Kubernetes version has images of the alias.
 pub(super) fn check_supported(alias: &Alias<'_>, facts: &ClusterFacts) -> Result<(), AmiError> {
     let minor = facts.kubernetes_minor();

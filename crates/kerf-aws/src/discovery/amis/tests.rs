@@ -5,6 +5,7 @@ use std::time::Duration;
 use kerf_api::ec2nodeclass::{Ami, EC2NodeClassSpec};
 use serde_json::json;
 
+use super::matching::AmiMatch;
 use super::*;
 use crate::instance_types::{InstanceTypeCatalogue, InstanceTypeSettings};
 use crate::memory::testing::aws;

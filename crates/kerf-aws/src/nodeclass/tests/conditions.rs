@@ -57,7 +57,7 @@ async fn without_reserved_capacity_there_are_seven_conditions() {
     assert!(conditions.len() == 7 && conditions.contains(&"Ready=True".to_owned()), "{conditions:?}");
 }
 
-// spec 06 #2 (the part of the status)
+// spec 06 #2: the part of the status
 #[tokio::test(start_paused = true)]
 async fn after_an_edit_the_conditions_are_of_the_old_generation_until_the_next_reconcile() {
     let env = TestEnv::new().await;
@@ -150,6 +150,10 @@ async fn an_unsupported_alias_is_reported_once_and_the_rest_is_kept_up_to_date()
     env.patch_class("default", json!({"spec": {"amiSelectorTerms": [{"alias": "windows2025@latest"}]}})).await;
     let errors = env.reconcile("default").await.unwrap_err();
     assert!(errors.is_terminal(), "another failure is reported: {errors}");
+    env.patch_class("default", json!({"spec": {"amiSelectorTerms": [{"alias": "al2023@latest"}]}})).await;
+    env.reconcile("default").await.unwrap();
+    env.patch_class("default", json!({"spec": {"amiSelectorTerms": [{"alias": "windows2025@latest"}]}})).await;
+    assert!(env.reconcile("default").await.is_err(), "the failure was cured meanwhile");
 }
 
 // spec 06 #9

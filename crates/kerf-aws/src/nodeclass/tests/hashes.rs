@@ -12,7 +12,7 @@ async fn class_hash(env: &TestEnv) -> String {
     env.class("default").await.metadata.annotations.unwrap()[HASH].clone()
 }
 
-// spec 06 #75 (the CA certificate of the cluster), #76
+// spec 06 #75, #76
 #[tokio::test(start_paused = true)]
 async fn a_class_gets_its_hash_and_version() {
     let env = TestEnv::new().await;

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use kerf_api::crds::CrdVariant;
 use kerf_api::ec2nodeclass::EC2NodeClass;
 use kerf_api::nodeclaim::NodeClaim;
+use kerf_api::nodepool::NodePool;
 use kerf_api::slim::Str;
 use kerf_cloud::ProviderSetup;
 use kerf_operator::{
@@ -94,9 +95,10 @@ impl TestEnv {
 
     /// Returns the controllers with their queues, as the process runs them.
     pub(super) fn controller_set(&self) -> ControllerSet {
-        let AwsContext { client, cluster, clock, registry, .. } = &*self.context;
+        let AwsContext { client, cluster, clock, .. } = &*self.context;
+        let registry = Arc::new(Registry::default());
         let environment = ControllerEnvironment {
-            metrics: Arc::new(ControllerMetrics::new(registry)),
+            metrics: Arc::new(ControllerMetrics::new(&registry)),
             clock: *clock,
             seed: 7,
             cores: 1,
@@ -118,7 +120,7 @@ impl TestEnv {
             cluster: cluster.clone(),
             clock: *clock,
             events: self.events.clone(),
-            registry: registry.clone(),
+            registry,
         };
         add_controllers(&self.context, &mut setup);
         set
@@ -162,16 +164,28 @@ impl TestEnv {
         self.claims().create(&PostParams::default(), &serde_json::from_value(claim).unwrap()).await.unwrap();
     }
 
+    /// Creates a NodePool that uses the class `default`.
+    pub(super) async fn create_pool(&self, name: &str, requirements: Value) {
+        let pool = json!({"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": name},
+            "spec": {"template": {"spec": {"requirements": requirements,
+                "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"}}}}});
+        let pools: Api<NodePool> = Api::all(self.client.clone());
+        pools.create(&PostParams::default(), &serde_json::from_value(pool).unwrap()).await.unwrap();
+    }
+
     /// Replaces cluster state by the objects of the API server, as watches would, and returns the
     /// changes.
     pub(super) async fn sync(&self) -> (Vec<ObjectChange<NodeClass>>, Vec<ObjectChange<TrackedClaim>>) {
         let classes = self.classes().list(&ListParams::default()).await.unwrap().items;
         let claims = self.claims().list(&ListParams::default()).await.unwrap().items;
+        let pools: Api<NodePool> = Api::all(self.client.clone());
+        let pools = pools.list(&ListParams::default()).await.unwrap().items;
         let classes = classes.iter().map(|class| {
             let class: NodeClass = serde_json::from_value(serde_json::to_value(class).unwrap()).unwrap();
             class.with_kind("karpenter.k8s.aws", "v1", "EC2NodeClass")
         });
         let mut cluster = self.context.cluster.lock();
+        cluster.reset(pools);
         let classes = cluster.reset_node_classes("karpenter.k8s.aws", "EC2NodeClass", classes.collect());
         (classes, cluster.reset(claims.into_iter().map(TrackedClaim::from).collect()))
     }
