@@ -62,7 +62,8 @@ impl AwsContext {
         let instance_types =
             Arc::new(InstanceTypeCatalogue::new(type_settings, pricing.clone(), unavailable.clone(), clock));
         let launch_templates =
-            Arc::new(LaunchTemplateStore::new(ports.ec2.clone(), &settings.cluster_name, clock, settings.seed));
+            LaunchTemplateStore::new(ports.ec2.clone(), &settings.cluster_name, clock, settings.seed);
+        let launch_templates = Arc::new(launch_templates.with_metrics(&registry));
         let discovery = Arc::new(ClusterDiscovery::new(ports.clone(), settings.clone(), client.clone(), clock));
         let batcher_metrics = BatcherMetrics::new(&registry);
         Self {

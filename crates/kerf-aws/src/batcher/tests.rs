@@ -6,10 +6,11 @@ use futures::FutureExt as _;
 use futures::future::join_all;
 
 use super::*;
-use crate::memory::testing::{SUBNETS, aws, aws_with, fleet, on_demand, template};
-use crate::memory::{AwsFault, AwsFaultRule, MemoryAws, MemorySettings};
+use crate::memory::testing::{SUBNETS, aws, fleet, on_demand, template};
+use crate::memory::{AwsFault, AwsFaultRule, MemoryAws};
 use crate::memory::{CapacityPool, Stock};
 use crate::ports::ec2::{CreateFleet, InstanceStateName};
+use crate::testing::FleetRecorder;
 
 const SETTINGS: BatcherSettings =
     BatcherSettings { name: "test", idle: Duration::from_millis(100), max: Duration::from_secs(1), requests_max: 5 };
@@ -96,7 +97,7 @@ async fn a_request_is_carried_out_although_its_caller_gave_up() {
 
 async fn aws_with_template() -> MemoryAws {
     let aws = aws();
-    aws.ports().ec2.create_launch_template(template(&aws, "t")).await.unwrap();
+    aws.ports().ec2.create_launch_template(template(&aws, "template-t")).await.unwrap();
     aws.clear_calls();
     aws
 }
@@ -116,7 +117,7 @@ async fn equal_launches_share_one_fleet_and_all_get_its_errors() {
     });
     let batcher = fleet_batcher(&aws);
     let overrides = [("m5.large", SUBNETS[0]), ("m5.large", SUBNETS[1])];
-    let request = |overrides: &[(&str, &str)]| fleet(1, on_demand(), "t", overrides);
+    let request = |overrides: &[(&str, &str)]| fleet(1, on_demand(), "template-t", overrides);
     // The order of the overrides does not matter.
     let reversed = [overrides[1], overrides[0]];
     let requests = (0..5).map(|i| request(if i % 2 == 0 { &overrides } else { &reversed }));
@@ -132,13 +133,13 @@ async fn equal_launches_share_one_fleet_and_all_get_its_errors() {
 #[tokio::test(start_paused = true)]
 async fn launches_with_other_tags_or_templates_are_other_fleets() {
     let aws = aws_with_template().await;
-    aws.ports().ec2.create_launch_template(template(&aws, "u")).await.unwrap();
+    aws.ports().ec2.create_launch_template(template(&aws, "template-u")).await.unwrap();
     let batcher = fleet_batcher(&aws);
-    let base = || fleet(1, on_demand(), "t", &[("m5.large", SUBNETS[0])]);
+    let base = || fleet(1, on_demand(), "template-t", &[("m5.large", SUBNETS[0])]);
     let mut tagged = base();
     tagged.tags[0].tags.insert("a".into(), "b".into());
     let mut template = base();
-    template.configs[0].template_name = "u".into();
+    template.configs[0].template_name = "template-u".into();
     let context = CreateFleet { context: Some("c".into()), ..base() };
     let launches = [base(), base(), tagged, template, context];
     let results = join_all(launches.map(|request| batcher.launch_one(request))).await;
@@ -153,7 +154,7 @@ async fn a_failed_fleet_fails_all_its_launches() {
     let aws = aws_with_template().await;
     aws.set_faults(vec![AwsFaultRule::once("CreateFleet", AwsFault::Throttled)]);
     let batcher = fleet_batcher(&aws);
-    let request = || fleet(1, on_demand(), "t", &[("m5.large", SUBNETS[0])]);
+    let request = || fleet(1, on_demand(), "template-t", &[("m5.large", SUBNETS[0])]);
     let results = join_all([batcher.launch_one(request()), batcher.launch_one(request())]).await;
     assert!(results.iter().all(|result| result.as_ref().unwrap_err().is_rate_limited()), "{results:?}");
     assert_eq!(aws.calls().len(), 1);
@@ -162,7 +163,7 @@ async fn a_failed_fleet_fails_all_its_launches() {
 }
 
 async fn launch_many(aws: &MemoryAws, count: i32) -> Vec<String> {
-    let request = fleet(count, on_demand(), "t", &[("m5.large", SUBNETS[0])]);
+    let request = fleet(count, on_demand(), "template-t", &[("m5.large", SUBNETS[0])]);
     let answer = aws.ports().ec2.create_fleet(request).await.unwrap();
     aws.clear_calls();
     answer.instances.into_iter().flat_map(|group| group.ids).collect()
@@ -197,10 +198,11 @@ async fn instances_that_an_answer_lacks_are_described_one_by_one() {
 // spec 05 #131
 #[tokio::test(start_paused = true)]
 async fn instances_on_pages_before_a_failed_page_are_not_described_again() {
-    let aws = aws_with(MemorySettings { page_size_max: Some(2), ..MemorySettings::default() });
-    aws.ports().ec2.create_launch_template(template(&aws, "t")).await.unwrap();
+    let aws = aws_with_template().await;
     let ids = launch_many(&aws, 6).await;
-    let batcher = DescribeBatcher::new(aws.ports().ec2, metrics());
+    let paged = FleetRecorder::new(aws.ports().ec2);
+    paged.set_instances_page_size(2);
+    let batcher = DescribeBatcher::new(Arc::new(paged), metrics());
     let second = AwsFaultRule { skip: 1, ..AwsFaultRule::once("DescribeInstances", AwsFault::Throttled) };
     aws.set_faults(vec![second]);
     let results = join_all(ids.iter().map(|id| batcher.describe(id))).await;

@@ -179,6 +179,12 @@ impl Subnets {
         remaining.remove(subnet_id);
     }
 
+    /// Returns the free addresses of a subnet, less those of launches since EC2's last report.
+    #[cfg(test)]
+    pub(crate) fn remaining(&self, subnet_id: &str) -> Option<i64> {
+        self.lock().get(subnet_id).copied()
+    }
+
     fn lock(&self) -> MutexGuard<'_, BTreeMap<String, i64>> {
         self.remaining_addresses.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -171,3 +171,30 @@ async fn an_instance_in_a_group_that_its_class_no_longer_selects_has_drifted() {
     });
     assert_eq!(drift(&env, &in_group).await, reason("PlacementGroupDrift"));
 }
+
+// spec 06 #85
+#[tokio::test(start_paused = true)]
+async fn an_instance_drifts_from_a_reservation_that_its_class_does_not_select_unless_it_left_it() {
+    let env = TestEnv::new().await;
+    let claim = launched(&env).await;
+    let id = env.live_instances()[0].instance.id.clone();
+    let set_reservation = |reservation: Option<&str>| {
+        let mut state = env.aws.state();
+        let instance = &mut state.instances.get_mut(&id).unwrap().instance;
+        instance.capacity_reservation_id = reservation.map(str::to_owned);
+        instance.capacity_reservation_preference = Some("capacity-reservations-only".into());
+    };
+    set_reservation(Some("cr-1"));
+    assert_eq!(drift(&env, &claim).await, reason("CapacityReservationDrift"));
+    env.change_class(|class| {
+        class["status"]["capacityReservations"] = json!([{
+            "availabilityZone": "us-west-2a", "id": "cr-1", "instanceMatchCriteria": "open",
+            "instanceType": "m5.large", "ownerID": "111122223333",
+        }]);
+    });
+    assert_eq!(drift(&env, &claim).await, Ok(None));
+    env.change_class(|class| class["status"]["capacityReservations"] = json!([]));
+    // The record in memory still has the reservation, EC2 does not.
+    set_reservation(None);
+    assert_eq!(drift(&env, &claim).await, Ok(None));
+}

@@ -319,7 +319,11 @@ async fn a_subnet_without_addresses_is_used_last() {
     env.change_class(|class| {
         let subnets = class["status"]["subnets"].as_array_mut().unwrap();
         subnets.push(json!({ "id": second, "zone": "us-west-2a", "zoneID": "usw2-az1" }));
+        class["spec"]["subnetSelectorTerms"] = json!([{ "id": SUBNETS[0] }, { "id": second }]);
     });
+    let context = env.provider.context();
+    let class = context.node_classes.get("default").await.unwrap();
+    assert_eq!(context.subnets.list(&class).await.unwrap().len(), 2);
     let zone_a = || json!([on_demand(), require("topology.kubernetes.io/zone", &["us-west-2a"])]);
     let error = FleetError {
         subnet_id: Some(SUBNETS[0].into()),
@@ -468,4 +472,49 @@ async fn equal_claims_are_launched_by_few_fleets() {
     assert_eq!(ids.len(), 1_000);
     assert_eq!(env.live_instances().len(), 1_000);
     assert!(env.fleets.take_requests().len() <= 2);
+}
+
+// spec 10 #111
+#[tokio::test(start_paused = true)]
+async fn a_spot_price_above_the_maximum_marks_the_offering() {
+    let env = TestEnv::new().await;
+    let too_low = fleet_error("SpotMaxPriceTooLow", "Your Spot request price is too low.", "m5.large", "us-west-2a");
+    env.fleets.answer_next(answer(vec![too_low]));
+    let failed = failure(env.provider.create(&claim("a", json!([]))).await);
+    assert!(failed.starts_with("InsufficientCapacity: with fleet error(s), SpotMaxPriceTooLow: "), "{failed}");
+    let pool = crate::unavailable_offerings::InstancePool {
+        instance_type: "m5.large".into(),
+        zone: "us-west-2a".into(),
+        capacity_type: "spot".into(),
+        scope: crate::unavailable_offerings::PoolScope::Unscoped,
+    };
+    assert!(env.provider.context().unavailable.is_unavailable(&pool, &[]));
+}
+
+/// Returns the figures of free addresses by which the next launch chooses, for a subnet of zone a
+/// and one of zone b.
+fn remaining_addresses(env: &TestEnv) -> [Option<i64>; 2] {
+    let subnets = &env.provider.context().subnets;
+    [subnets.remaining(SUBNETS[0]), subnets.remaining(SUBNETS[1])]
+}
+
+// spec 05 #73, #121
+#[tokio::test(start_paused = true)]
+async fn addresses_are_given_back_only_for_subnets_that_were_requested() {
+    let env = TestEnv::with_types(&["m5.large"]).await;
+    let context = env.provider.context();
+    let class = context.node_classes.get("default").await.unwrap();
+    context.subnets.list(&class).await.unwrap();
+    let zone_a = || json!([on_demand(), require("topology.kubernetes.io/zone", &["us-west-2a"])]);
+    // An instance of m5.large has 29 pods.
+    env.provider.create(&claim("a", zone_a())).await.unwrap();
+    assert_eq!(remaining_addresses(&env), [Some(8_187 - 29), Some(8_187 - 29)], "b was not requested");
+    env.fleets.answer_next(Err(AwsError::api("EC2", "CreateFleet", 503, "Unavailable", "")));
+    env.provider.create(&claim("b", json!([on_demand()]))).await.unwrap_err();
+    assert_eq!(remaining_addresses(&env), [Some(8_187 - 29), Some(8_187 - 29)], "both are given back");
+    let deny = AwsFault::Error { status: 403, code: "UnauthorizedOperation".into(), message: String::new() };
+    env.aws.set_faults(vec![AwsFaultRule::always("DescribeLaunchTemplates", deny)]);
+    tokio::time::sleep(Duration::from_mins(2)).await;
+    env.provider.create(&claim("c", json!([on_demand()]))).await.unwrap_err();
+    assert_eq!(remaining_addresses(&env), [Some(8_187 - 58), Some(8_187 - 58)], "the fleet was not requested");
 }

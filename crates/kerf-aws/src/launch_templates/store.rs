@@ -10,6 +10,8 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use kerf_api::labels::aws;
+use kerf_operator::Registry;
+use kerf_operator::metrics::Gauge;
 use kerf_runtime::{Clock, Rng};
 
 use super::content::LaunchTemplateContentError;
@@ -74,6 +76,8 @@ pub struct LaunchTemplateStore {
     ec2: Arc<dyn Ec2>,
     cluster_name: String,
     clock: Clock,
+    /// Size of user data by node class; `None` if there are no metrics.
+    user_data_bytes: Option<Gauge>,
     state: Mutex<StoreState>,
 }
 
@@ -107,7 +111,18 @@ impl LaunchTemplateStore {
             name_locks: BTreeMap::new(),
             client_tokens: Rng::new(seed).fork("launch template client tokens"),
         };
-        Self { ec2, cluster_name: cluster_name.to_owned(), clock, state: Mutex::new(state) }
+        Self { ec2, cluster_name: cluster_name.to_owned(), clock, user_data_bytes: None, state: Mutex::new(state) }
+    }
+
+    /// Publishes the size of user data in the metrics of a process.
+    #[must_use]
+    pub fn with_metrics(self, registry: &Registry) -> Self {
+        let gauge = registry.gauge(
+            "karpenter_ec2nodeclasses_userdata_bytes",
+            "Size of the rendered user data of a node class, before base64",
+            &["nodeclass"],
+        );
+        Self { user_data_bytes: Some(gauge), ..self }
     }
 
     /// Returns the name of the template for these inputs. The template exists in EC2 and is not
@@ -163,6 +178,9 @@ impl LaunchTemplateStore {
             tags: input.tags.clone(),
             client_token: self.lock().client_tokens.uuid(),
         };
+        if let Some(gauge) = &self.user_data_bytes {
+            gauge.set(&[input.class_name], decoded_length(&request.data.user_data) as f64);
+        }
         let created = self.ec2.create_launch_template(request).await;
         created.map_err(|source| LaunchTemplateError::Create { name: name.to_owned(), source })
     }
@@ -261,6 +279,9 @@ impl LaunchTemplateStore {
             self.ec2.describe_launch_templates(request, page)
         });
         let templates = templates.await.map_err(|error| vec![error])?;
+        if let Some(gauge) = &self.user_data_bytes {
+            gauge.remove(&[class_name]);
+        }
         let mut errors = Vec::new();
         for template in templates {
             let delete = self.ec2.delete_launch_template(LaunchTemplateRef::Name(template.name.clone()));
@@ -290,6 +311,11 @@ impl LaunchTemplateStore {
     fn lock(&self) -> MutexGuard<'_, StoreState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Returns the number of bytes that a base64 text stands for.
+fn decoded_length(base64: &str) -> usize {
+    base64.trim_end_matches('=').len() * 3 / 4
 }
 
 fn expiry(now: Timestamp) -> Timestamp {

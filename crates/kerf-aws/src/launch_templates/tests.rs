@@ -367,3 +367,19 @@ async fn the_templates_of_a_class_are_deleted_by_tag() {
     store.delete_all("default").await.unwrap();
     assert_eq!(ec2.names(), [other]);
 }
+
+// spec 05 #103
+#[tokio::test(start_paused = true)]
+async fn the_size_of_user_data_is_published_until_the_class_is_deleted() {
+    let ec2 = Arc::new(FakeEc2::default());
+    let registry = kerf_operator::Registry::default();
+    let store = store(&ec2).with_metrics(&registry);
+    let fixture = TemplateFixture::new(json!({}));
+    store.ensure(&fixture.input()).await.unwrap();
+    let bytes = STANDARD.decode(fixture.content().user_data).unwrap().len();
+    let text = || registry.text("2026-01-01T00:00:00Z".parse().unwrap());
+    let series = format!("karpenter_ec2nodeclasses_userdata_bytes{{nodeclass=\"default\"}} {bytes}\n");
+    assert!(text().contains(&series), "{}", text());
+    store.delete_all("default").await.unwrap();
+    assert!(!text().contains("userdata_bytes{"));
+}

@@ -105,7 +105,8 @@ async fn a_failed_termination_is_counted_once_and_returned() {
 async fn a_list_has_the_instances_of_this_cluster_only() {
     let env = TestEnv::new().await;
     for i in 0..20 {
-        env.provider.create(&claim(&format!("own-{i}"), json!([on_demand()]))).await.unwrap();
+        let x86 = json!([on_demand(), require("kubernetes.io/arch", &["amd64"])]);
+        env.provider.create(&claim(&format!("own-{i}"), x86)).await.unwrap();
     }
     let template = env.live_instances()[0].template_name.clone();
     for i in 0..20 {

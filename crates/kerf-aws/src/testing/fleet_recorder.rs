@@ -1,4 +1,5 @@
-//! An EC2 that records fleet requests and can answer them by hand.
+//! An EC2 that records fleet requests, can answer them by hand, and can split descriptions of
+//! instances into pages.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -17,16 +18,22 @@ pub(crate) struct FleetRecorder {
     inner: Arc<dyn Ec2>,
     requests: Mutex<Vec<CreateFleet>>,
     answers: Mutex<VecDeque<Result<FleetAnswer, AwsError>>>,
+    instances_page_size: Mutex<Option<usize>>,
 }
 
 impl FleetRecorder {
     pub(crate) fn new(inner: Arc<dyn Ec2>) -> Self {
-        Self { inner, requests: Mutex::default(), answers: Mutex::default() }
+        Self { inner, requests: Mutex::default(), answers: Mutex::default(), instances_page_size: Mutex::default() }
     }
 
     /// Answers the next request.
     pub(crate) fn answer_next(&self, answer: Result<FleetAnswer, AwsError>) {
         self.answers.lock().unwrap().push_back(answer);
+    }
+
+    /// Splits descriptions of instances by ID, which EC2 in memory returns at once, into pages.
+    pub(crate) fn set_instances_page_size(&self, page_size: usize) {
+        *self.instances_page_size.lock().unwrap() = Some(page_size);
     }
 
     /// Returns the requests since the last call.
@@ -85,7 +92,16 @@ impl Ec2 for FleetRecorder {
     }
 
     fn describe_instances(&self, request: DescribeInstances, page: PageRequest) -> AwsFuture<'_, Page<Ec2Instance>> {
-        self.inner.describe_instances(request, page)
+        let Some(page_size) = *self.instances_page_size.lock().unwrap() else {
+            return self.inner.describe_instances(request, page);
+        };
+        async move {
+            let start: usize = page.token.as_deref().map_or(0, |token| token.parse().unwrap());
+            let answer = self.inner.describe_instances(request, PageRequest::default()).await?;
+            let next_token = (start + page_size < answer.items.len()).then(|| (start + page_size).to_string());
+            Ok(Page { items: answer.items.into_iter().skip(start).take(page_size).collect(), next_token })
+        }
+        .boxed()
     }
 
     fn terminate_instances(&self, ids: Vec<String>) -> AwsFuture<'_, Vec<InstanceStateChange>> {

@@ -7,8 +7,12 @@ use kerf_api::slim::Str;
 use kerf_engine::catalogue::{Offering, OfferingState};
 use serde_json::{Value, json};
 
+use super::super::capacity::{choose_capacity_type, narrowed};
+use super::super::fleet_request::{FleetInput, NamedTemplate, fleet_request};
+use super::super::template_groups::template_groups;
 use super::*;
 use crate::data;
+use crate::ports::ec2::FleetTarget;
 use crate::testing::{TestEnv, claim, on_demand, require};
 
 fn filter(types: &InstanceTypes, claim: &NodeClaim, policy: MinValuesPolicy) -> Result<InstanceTypes, NoTypesError> {
@@ -175,7 +179,7 @@ fn kept_reservations(types: &InstanceTypes) -> Vec<String> {
     kept.iter().map(text).collect()
 }
 
-// spec 05 §15.3, filters 2 to 4; #94: the reservation with the most free slots of a zone
+// spec 05 §15.3, filters 2 to 4
 #[tokio::test(start_paused = true)]
 async fn reserved_capacity_of_one_kind_is_used_before_anything_else() {
     let env = TestEnv::with_types(&["c5.large", "m5.large", "m5.xlarge"]).await;
@@ -204,4 +208,67 @@ async fn reserved_capacity_of_one_kind_is_used_before_anything_else() {
     let full = [("m5.large", "us-west-2a", "cr-full", "default", 0, "0.001")];
     let kept = kept_reservations(&reserved_types(&types, &full));
     assert_eq!(kept.len(), 3, "a full reservation is not used: {kept:?}");
+}
+
+// spec 05 #94
+#[tokio::test(start_paused = true)]
+async fn each_reservation_has_a_template_of_its_own() {
+    let env = TestEnv::with_types(&["m5.large", "m5.xlarge"]).await;
+    let types = types(&env).await;
+    let reservations = [
+        ("m5.large", "us-west-2a", "cr-10", "default", 10, "0.001"),
+        ("m5.large", "us-west-2a", "cr-15", "default", 15, "0.001"),
+        ("m5.large", "us-west-2b", "cr-b", "default", 1, "0.001"),
+        ("m5.xlarge", "us-west-2b", "cr-x", "default", 2, "0.002"),
+    ];
+    let (rules, claim) = (LabelRules::aws(), claim("a", json!([])));
+    let kept = filter(&reserved_types(&types, &reservations), &claim, MinValuesPolicy::Strict).unwrap();
+    let claim = LaunchClaim::new(&claim, &rules).unwrap();
+    let capacity_type = choose_capacity_type(&kept, &claim.requirements, &rules);
+    assert_eq!(capacity_type, "reserved");
+    let narrowed = narrowed(&claim.requirements, capacity_type);
+    let refs: Vec<InstanceTypeRef<'_>> = kept.iter().collect();
+    let amis = [kerf_api::ec2nodeclass::Ami { id: "ami-1".into(), ..Default::default() }];
+    let groups = template_groups(&refs, &amis, &claim, &narrowed, &rules).unwrap();
+    let templates: Vec<NamedTemplate<'_, '_>> = groups
+        .iter()
+        .map(|group| NamedTemplate { name: group.reservation.as_ref().unwrap().id.clone(), group })
+        .collect();
+    let context = env.provider.context();
+    let class = context.node_classes.get("default").await.unwrap();
+    let subnets = context.subnets.choose_for_launch(&class, &refs, capacity_type).unwrap();
+    let tags = crate::ports::Tags::new();
+    let (claim, narrowed, subnets) = (&claim, &narrowed, &subnets);
+    let input = FleetInput { claim, narrowed, capacity_type, subnets, tags: &tags, context: None, rules: &rules };
+    let request = fleet_request(input, &templates).unwrap();
+    let overrides: Vec<String> = request
+        .configs
+        .iter()
+        .flat_map(|config| config.overrides.iter().map(|o| (&config.template_name, o)))
+        .map(|(name, o)| format!("{name} {} {}", o.instance_type, o.zone.as_deref().unwrap()))
+        .collect();
+    assert_eq!(overrides, ["cr-15 m5.large us-west-2a", "cr-b m5.large us-west-2b", "cr-x m5.xlarge us-west-2b"]);
+    assert_eq!(request.target, FleetTarget::OnDemand { allocation_strategy: "lowest-price".into() });
+}
+
+#[tokio::test(start_paused = true)]
+async fn tmp_measure() {
+    let all: Vec<&str> = data::catalogue()
+        .instance_types
+        .iter()
+        .map(|info| info.name.as_str())
+        .filter(|n| data::prices("us-west-2").contains_key(*n))
+        .collect();
+    let env = TestEnv::with_types(&all).await;
+    let types = types(&env).await;
+    let start = std::time::Instant::now();
+    for _ in 0..20 {
+        filter(&types, &claim("a", json!([on_demand()])), MinValuesPolicy::Strict).unwrap();
+    }
+    eprintln!("filter of {} types: {:?} each", types.len(), start.elapsed() / 20);
+    use kerf_cloud::CloudProvider as _;
+    let start = std::time::Instant::now();
+    let claims: Vec<NodeClaim> = (0..100).map(|i| claim(&format!("c{i}"), json!([on_demand()]))).collect();
+    futures::future::join_all(claims.iter().map(|claim| env.provider.create(claim))).await;
+    eprintln!("100 launches: {:?}", start.elapsed());
 }

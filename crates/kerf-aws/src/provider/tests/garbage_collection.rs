@@ -15,7 +15,7 @@ use kube::api::{Api, PostParams};
 use serde_json::json;
 
 use crate::provider::GARBAGE_COLLECTION;
-use crate::testing::{TestEnv, claim, on_demand};
+use crate::testing::{TestEnv, claim, on_demand, require};
 
 /// Starts the controller. It runs until the returned value is dropped.
 async fn start(env: &TestEnv) -> Shutdown {
@@ -102,7 +102,8 @@ async fn the_node_of_an_orphan_is_deleted_and_claimed_instances_stay() {
 #[tokio::test(start_paused = true)]
 async fn an_instance_without_the_tags_is_not_ours() {
     let env = TestEnv::new().await;
-    env.provider.create(&claim("a", json!([on_demand()]))).await.unwrap();
+    let x86 = json!([on_demand(), require("kubernetes.io/arch", &["amd64"])]);
+    env.provider.create(&claim("a", x86)).await.unwrap();
     let template = env.live_instances()[0].template_name.clone();
     let _running = start(&env).await;
     until_collected(&env).await;
