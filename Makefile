@@ -51,22 +51,19 @@ test-real: ## run the scenarios and the sandbox comparison on a real control pla
 	hack/controlplane/cluster.sh -- hack/count-tests.sh $(FIDELITY_TESTS_MIN) $(CARGO) test --quiet --test it fidelity::the_
 	hack/controlplane/cluster.sh --fast -- hack/count-tests.sh $(SCENARIO_TESTS_MIN) $(CARGO) test --quiet --test it scenarios:: -- --test-threads=1
 
-# Python of hack/aws/moto.sh, and the programs of hack/aws/one_node.py.
-AWS_PYTHON = "$${CARGO_TARGET_DIR:-target}/tmp/moto/bin/python"
-AWS_PROGRAMS = "$${CARGO_TARGET_DIR:-target}/debug/kerf" "$${CARGO_TARGET_DIR:-target}/debug/kerf-aws"
-
 # kerf-aws-sdk is not a default member of the workspace, because the AWS SDK takes longer to compile than everything else: clippy and rustdoc
-# check it once, the tests compile it once. `make fmt-check` covers the crate already. moto is a third-party AWS in Python. At the end
-# kerf-aws runs as a process on a real control plane, from its start to a running pod: on `kerf aws serve`, and on moto.
-test-aws: ## lint, document and test the calls through the AWS SDK, also on moto (installs moto)
+# check it once, the tests compile it once. `make fmt-check` covers the crate already. moto is a third-party AWS in Python, which is installed
+# by its first use. At the end `kerf-aws controller` runs as a process, with a real API server, on `kerf-aws aws serve` and on moto.
+test-aws: KERF_AWS = $${CARGO_TARGET_DIR:-target}/debug/kerf-aws
+test-aws: MOTO_PYTHON = $${CARGO_TARGET_DIR:-target}/tmp/moto/bin/python
+test-aws: ## lint, document and test kerf-aws, also as a process on moto and on a real API server (installs moto)
 	$(CARGO) clippy --quiet --package kerf-aws-sdk --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --quiet --no-deps --package kerf-aws-sdk
 	hack/count-tests.sh $(AWS_SDK_TESTS_MIN) $(CARGO) test --quiet --package kerf-aws-sdk
 	hack/aws/moto.sh hack/count-tests.sh $(MOTO_TESTS_MIN) $(CARGO) test --quiet --package kerf-aws-sdk --test moto
 	@hack/controlplane/build.sh >/dev/null
-	$(CARGO) build --quiet --package kerf --package kerf-aws-sdk --bin kerf --bin kerf-aws
-	hack/controlplane/cluster.sh -- $(AWS_PYTHON) hack/aws/one_node.py $(AWS_PROGRAMS)
-	hack/controlplane/cluster.sh -- hack/aws/moto.sh $(AWS_PYTHON) hack/aws/one_node.py --moto $(AWS_PROGRAMS)
+	hack/controlplane/cluster.sh -- $(MOTO_PYTHON) hack/aws/one_node.py $(KERF_AWS) $(KERF_AWS)
+	hack/controlplane/cluster.sh -- hack/aws/moto.sh $(MOTO_PYTHON) hack/aws/one_node.py --moto $(KERF_AWS) $(KERF_AWS)
 
 # Measures kerf controller for a thousand pods, for three hundred drifted nodes, and for ten thousand pods. Use a quiet machine.
 scale-real: ## measure kerf controller for large changes on a real control plane (needs Go)

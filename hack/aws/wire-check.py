@@ -10,8 +10,12 @@ expected, or if fewer operations are called than the server has.
 
 import base64
 import json
+import os
+import re
+import select
 import subprocess
 import sys
+import time
 import urllib.request
 
 import boto3
@@ -21,6 +25,8 @@ import botocore.exceptions
 from wire_model import check_answer, check_error
 
 REGION = "us-west-2"
+# Time in which a started server must print its endpoint.
+START_SECONDS = 60
 # Operations that the server has.
 OPERATIONS = 23
 SERVICES = ("ec2", "iam", "ssm", "eks", "sts")
@@ -44,7 +50,9 @@ class WireCheck:
             "region_name": REGION,
             "aws_access_key_id": "test",
             "aws_secret_access_key": "test",
-            "config": botocore.config.Config(retries={"max_attempts": 1, "mode": "standard"}, **options.pop("config", {})),
+            "config": botocore.config.Config(
+                connect_timeout=5, read_timeout=30, retries={"max_attempts": 1, "mode": "standard"}, **options.pop("config", {})
+            ),
         }
         client = boto3.session.Session().client(service, **{**settings, **options})
         client.meta.events.register("before-parse.*.*", self.store)
@@ -350,20 +358,48 @@ def run_check(endpoint):
     return 1 if check.findings else 0
 
 
+def read_endpoint(server):
+    """Returns the first URL in the output of a server, or `None` if it ends or prints none in time."""
+    deadline = time.monotonic() + START_SECONDS
+    output = b""
+    while (left := deadline - time.monotonic()) > 0:
+        if not select.select([server.stdout], [], [], left)[0]:
+            return None
+        chunk = os.read(server.stdout.fileno(), 4096)
+        output += chunk
+        found = re.search(rb"http://127\.0\.0\.1:\d+\b", output)
+        if found and b"\n" in output[found.end():]:
+            return found.group().decode()
+        if not chunk:
+            return None
+    return None
+
+
+def stop(server):
+    server.stdin.close()
+    server.terminate()
+    try:
+        server.wait(timeout=10)
+    except subprocess.TimeoutExpired:
+        server.kill()
+
+
 def main(arguments):
     if len(arguments) >= 2 and arguments[0] == "--run":
-        with subprocess.Popen(arguments[1:], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
+        try:
+            server = subprocess.Popen(arguments[1:], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        except OSError as error:
+            print(f"{arguments[1]} cannot be started: {error.strerror}", file=sys.stderr)
+            return 1
+        with server:
             try:
-                line = server.stdout.readline().strip()
-                endpoints = [word for word in line.split() if word.startswith("http://")]
-                if not endpoints:
-                    print(f"{arguments[1]} printed no endpoint but {line!r}", file=sys.stderr)
+                endpoint = read_endpoint(server)
+                if endpoint is None:
+                    print(f"{arguments[1]} printed no endpoint such as http://127.0.0.1:4566 within {START_SECONDS} s", file=sys.stderr)
                     return 1
-                return run_check(endpoints[0])
+                return run_check(endpoint)
             finally:
-                server.stdin.close()
-                server.terminate()
-                server.wait(timeout=10)
+                stop(server)
     if len(arguments) == 1 and arguments[0].startswith("http://"):
         return run_check(arguments[0])
     print(__doc__, file=sys.stderr)

@@ -118,13 +118,12 @@ impl AttemptRecorder {
                 let message = context.err().message().unwrap_or_default();
                 match context.err().code() {
                     Some(code) => AwsError::api(service, operation, status, code, message),
-                    None => unreadable(AwsError::no_answer(service, operation, message), status),
+                    // The SDK also calls a success a service error if it cannot read it.
+                    None if status < 300 => unreadable(service, operation, status, context.err().source()),
+                    None => without_code(service, operation, status, message),
                 }
             }
-            (SdkError::ResponseError(_), Some(status)) => {
-                let message = format!("the answer cannot be read: {}", causes(error.source()));
-                unreadable(AwsError::no_answer(service, operation, message), status)
-            }
+            (SdkError::ResponseError(_), Some(status)) => unreadable(service, operation, status, error.source()),
             (SdkError::ConstructionFailure(_), _) => AwsError {
                 fault: Fault::Client,
                 is_retryable: false,
@@ -151,19 +150,34 @@ impl AttemptRecorder {
     }
 }
 
-/// Completes an error answer without a code by its HTTP status.
-fn unreadable(error: AwsError, status: u16) -> AwsError {
-    let message = if error.message.is_empty() {
-        format!("the service answered with HTTP status {status} and no error code")
-    } else {
-        error.message
-    };
+/// Returns the failure of a call whose answer cannot be read.
+fn unreadable(
+    service: &'static str,
+    operation: &'static str,
+    status: u16,
+    cause: Option<&(dyn Error + 'static)>,
+) -> AwsError {
+    without_code(service, operation, status, &format!("the answer cannot be read: {}", causes(cause)))
+}
+
+/// Returns the failure of a call whose answer has no error code: its HTTP status decides the fault.
+fn without_code(service: &'static str, operation: &'static str, status: u16, message: &str) -> AwsError {
     let fault = match status {
         400..500 => Fault::Client,
         500.. => Fault::Server,
         _ => Fault::Unknown,
     };
-    AwsError { message, http_status: Some(status), fault, is_retryable: fault != Fault::Client, ..error }
+    let message = if message.is_empty() {
+        format!("the service answered with HTTP status {status} and no error code")
+    } else {
+        message.to_owned()
+    };
+    AwsError {
+        http_status: Some(status),
+        fault,
+        is_retryable: fault != Fault::Client,
+        ..AwsError::no_answer(service, operation, message)
+    }
 }
 
 /// Returns the texts of an error and of its causes, outermost first. A cause whose text the one

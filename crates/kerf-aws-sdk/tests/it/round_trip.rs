@@ -15,9 +15,7 @@ use kerf_aws::ports::ec2::{
     TagSpecification, TemplateBlockDevice, TemplateCapacityReservation, TemplateMetadataOptions,
     TemplateNetworkInterface, TemplatePlacement,
 };
-use kerf_aws::ports::{
-    AwsError, AwsPorts, CreateInstanceProfile, Fault, Filter, Page, PageRequest, Tags, all_pages,
-};
+use kerf_aws::ports::{AwsError, AwsPorts, CreateInstanceProfile, Fault, Filter, Page, PageRequest, Tags, all_pages};
 use kerf_runtime::Clock;
 
 use crate::clients::{GENEROUS, ports_at};
@@ -206,10 +204,7 @@ fn full_template(image_id: String) -> LaunchTemplateData {
         }],
         placement: TemplatePlacement { tenancy: "default".to_owned(), group_id: None, partition_number: None },
         enclave: false,
-        capacity_reservation: Some(TemplateCapacityReservation {
-            preference: "none".to_owned(),
-            reservation_id: None,
-        }),
+        capacity_reservation: Some(TemplateCapacityReservation { preference: "none".to_owned(), reservation_id: None }),
         market_type: None,
     }
 }
@@ -300,8 +295,7 @@ async fn launched_instances_are_equal_through_their_life() {
     let data = full_template(account.image_id());
     account.sdk.ec2.create_launch_template(template("full", data.clone())).await.unwrap();
 
-    let dry_run =
-        CreateFleet { is_dry_run: true, ..fleet(1, on_demand(), "full", &[("m5.large", SUBNETS[0])]) };
+    let dry_run = CreateFleet { is_dry_run: true, ..fleet(1, on_demand(), "full", &[("m5.large", SUBNETS[0])]) };
     let code = account.both_fail(call!(|ports| ports.ec2.create_fleet(dry_run.clone()))).await;
     assert_eq!(code, "DryRunOperation");
     let absent = fleet(1, on_demand(), "absent", &[("m5.large", SUBNETS[0])]);
@@ -316,10 +310,8 @@ async fn launched_instances_are_equal_through_their_life() {
     let request = fleet(2, on_demand(), "full", &[("m5.large", SUBNETS[0]), ("m5.xlarge", SUBNETS[1])]);
     let launched = account.both(call!(|ports| ports.ec2.create_fleet(request.clone()))).await.unwrap();
     assert_eq!((launched.instances.len(), launched.errors.len()), (1, 1));
-    let request = CreateFleet {
-        context: Some("Context-1".to_owned()),
-        ..fleet(1, spot(), "full", &[("m5.xlarge", SUBNETS[0])])
-    };
+    let request =
+        CreateFleet { context: Some("Context-1".to_owned()), ..fleet(1, spot(), "full", &[("m5.xlarge", SUBNETS[0])]) };
     let on_spot = account.both(call!(|ports| ports.ec2.create_fleet(request.clone()))).await.unwrap();
     assert_eq!(on_spot.instances[0].lifecycle, "spot");
 

@@ -22,14 +22,14 @@ const PROBLEMS_MAX: usize = 10;
 /// The parameters of a request.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Parameters {
-    root: Node,
+    root: ParameterNode,
 }
 
 /// A part of the tree: a value, or parameters with longer names.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-struct Node {
+struct ParameterNode {
     value: Option<String>,
-    children: BTreeMap<String, Node>,
+    children: BTreeMap<String, ParameterNode>,
 }
 
 impl Parameters {
@@ -102,7 +102,7 @@ fn is_of_every_request(name: &str) -> bool {
 
 /// Reads the parameters below one name.
 pub(super) struct QueryReader<'a> {
-    node: Node,
+    node: ParameterNode,
     /// Name of the parameter whose parts are read, with a dot at the end; empty for the request.
     path: String,
     problems: &'a RefCell<Vec<AwsFailure>>,
@@ -181,7 +181,6 @@ impl QueryReader<'_> {
         self.read_node(node, name, |list| list.objects("member", read))
     }
 
-    /// Adds a problem.
     pub(super) fn add_problem(&self, problem: AwsFailure) {
         self.problems.borrow_mut().push(problem);
     }
@@ -195,7 +194,7 @@ impl QueryReader<'_> {
         )));
     }
 
-    fn read_node<T>(&self, node: Node, name: &str, read: impl FnOnce(&mut QueryReader<'_>) -> T) -> T {
+    fn read_node<T>(&self, node: ParameterNode, name: &str, read: impl FnOnce(&mut QueryReader<'_>) -> T) -> T {
         let mut reader = QueryReader { node, path: format!("{}{name}.", self.path), problems: self.problems };
         let content = read(&mut reader);
         reader.report_unread();
@@ -203,7 +202,7 @@ impl QueryReader<'_> {
     }
 
     /// Takes the numbered items of a list out of the tree, in the order of their numbers.
-    fn take_items(&mut self, name: &str) -> Vec<(u32, Node)> {
+    fn take_items(&mut self, name: &str) -> Vec<(u32, ParameterNode)> {
         let Some(node) = self.node.children.get_mut(name) else { return Vec::new() };
         let mut items = Vec::new();
         let mut others = BTreeMap::new();

@@ -22,7 +22,7 @@ const UNKNOWN: &str = "unknown";
 const OTHER_SERVICE: &str =
     "This server has the services ec2, iam, sts, ssm and eks; the request is signed for another one.";
 
-/// A service of AWS.
+/// The service that a request is for, which decides about its protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum AwsService {
     Ec2,

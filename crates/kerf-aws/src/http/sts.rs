@@ -1,4 +1,4 @@
-//! The Security Token Service: who the caller is. All callers are one user of the account.
+//! The Security Token Service: the identity of the caller. All callers are one user of the account.
 
 use super::names::iam_arn;
 use super::query::Parameters;

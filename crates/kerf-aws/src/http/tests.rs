@@ -6,6 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::header::{AUTHORIZATION, CONTENT_TYPE};
 use http::{Method, Request};
+use kerf_runtime::Rng;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
@@ -407,4 +408,58 @@ async fn the_listener_answers_closes_lost_answers_and_bounds_bodies() {
     server.shutdown().await;
     assert!(TcpStream::connect(address).await.is_err());
     assert_eq!(aws.calls().len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn connections_without_a_complete_request_are_closed() {
+    let aws = aws();
+    let server = AwsServer::bind(aws.clone(), 0).await.unwrap();
+    let head = "POST / HTTP/1.1\r\nHost: x\r\n";
+    for request in ["", head, &format!("{head}Content-Length: 10\r\n\r\nAction")] {
+        assert_eq!(exchange(&server, request).await, "", "{request}");
+    }
+    assert_eq!(aws.calls(), []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_request_gets_an_answer() {
+    const PARTS: [&str; 24] = [
+        "Action=",
+        "DescribeSubnets",
+        "CreateFleet",
+        "CreateLaunchTemplate",
+        "DescribeInstances",
+        "&",
+        "&",
+        "=",
+        ".",
+        ".1",
+        ".0",
+        ".99999999999",
+        "%",
+        "%4",
+        "%41",
+        "+",
+        "\0",
+        "ü",
+        "Filter",
+        "Name",
+        "Value",
+        "LaunchTemplateData",
+        "Overrides",
+        "X-Amz-Credential=a/b/us-west-2/ec2/aws4_request&",
+    ];
+    let (aws, mut rng) = (aws(), Rng::new(1));
+    let mut codes = BTreeSet::new();
+    for _ in 0..3_000 {
+        let length = rng.next_u64() % 20;
+        let form: String = (0..length).map(|_| PARTS[(rng.next_u64() % PARTS.len() as u64) as usize]).collect();
+        let service = ["ec2", "iam", "sts", "ssm", "eks", "other"][(rng.next_u64() % 6) as usize];
+        let prefix =
+            ["", "Action=DescribeSubnets&", "Action=GetInstanceProfile&", "{\"Name\":"][(rng.next_u64() % 4) as usize];
+        codes.insert(outcome(&aws, self::form(service, ec2::VERSION, &format!("{prefix}{form}"))).await);
+    }
+    let expected = ["400 InvalidAction", "400 MalformedQueryString", "400 NoSuchVersion", "400 UnknownParameter"];
+    assert!(expected.iter().all(|code| codes.contains(*code)), "{codes:?}");
+    assert!(codes.iter().all(|code| !code.starts_with('5') && !code.starts_with("no")), "{codes:?}");
 }
