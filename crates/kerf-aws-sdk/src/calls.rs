@@ -143,7 +143,11 @@ impl AttemptRecorder {
 
     fn no_answer_text(&self, cause: Option<&(dyn Error + 'static)>) -> String {
         match self.endpoint() {
-            Some(endpoint) => format!("no answer from {endpoint}: {}", causes(cause)),
+            Some(endpoint) => {
+                let proxy = proxy_variable(endpoint, |name| std::env::var_os(name).is_some());
+                let proxy = proxy.map(|name| format!(" ({name} is set)")).unwrap_or_default();
+                format!("no answer from {endpoint}{proxy}: {}", causes(cause))
+            }
             // Nothing was sent, for example because there are no credentials.
             None => causes(cause),
         }
@@ -178,6 +182,17 @@ fn without_code(service: &'static str, operation: &'static str, status: u16, mes
         is_retryable: fault != Fault::Client,
         ..AwsError::no_answer(service, operation, message)
     }
+}
+
+/// Returns the environment variable whose proxy the client uses for an endpoint, unless `NO_PROXY`
+/// excludes the endpoint. A proxy that fails looks like an endpoint that fails.
+fn proxy_variable(endpoint: &str, is_set: impl Fn(&str) -> bool) -> Option<&'static str> {
+    let names = if endpoint.starts_with("https:") {
+        ["HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"]
+    } else {
+        ["HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"]
+    };
+    names.into_iter().find(|name| is_set(name))
 }
 
 /// Returns the texts of an error and of its causes, outermost first. A cause whose text the one
@@ -257,6 +272,15 @@ mod tests {
         call(1, true).await;
         call(11, false).await;
         assert_eq!(*lines.0.lock().unwrap(), [line, line]);
+    }
+
+    #[test]
+    fn the_proxy_of_an_endpoint_depends_on_its_scheme() {
+        let variable = |endpoint, set: &'static [&str]| proxy_variable(endpoint, |name| set.contains(&name));
+        assert_eq!(variable("https://ec2.amazonaws.com", &["HTTPS_PROXY", "HTTP_PROXY"]), Some("HTTPS_PROXY"));
+        assert_eq!(variable("http://127.0.0.1:1", &["HTTPS_PROXY", "http_proxy"]), Some("http_proxy"));
+        assert_eq!(variable("http://127.0.0.1:1", &["HTTPS_PROXY", "ALL_PROXY"]), Some("ALL_PROXY"));
+        assert_eq!(variable("http://127.0.0.1:1", &["HTTPS_PROXY", "NO_PROXY"]), None);
     }
 
     #[test]
