@@ -123,3 +123,6 @@ fn is_taggable(claim: &NodeClaim) -> bool {
     let is_tagged = [TAGGED, CLUSTER_NAME_TAGGED].iter().all(is_true);
     has_node && !is_tagged && claim.metadata.deletion_timestamp.is_none()
 }
+
+#[cfg(test)]
+mod tests;

@@ -19,6 +19,7 @@ use kerf_operator::{Publish, Registry, SharedCluster};
 use kerf_runtime::Clock;
 use kube::Client;
 
+use crate::cluster_facts::ClusterFactsError;
 use crate::context::AwsContext;
 use crate::drift::{check_drift, class_of_pool};
 use crate::instance_types::InstanceTypeError;
@@ -113,7 +114,7 @@ impl AwsProvider {
 
     /// Returns what the parts of the provider share.
     #[cfg(test)]
-    pub(crate) fn context(&self) -> &AwsContext {
+    pub(crate) fn context(&self) -> &Arc<AwsContext> {
         &self.context
     }
 
@@ -183,7 +184,17 @@ impl AwsProvider {
             Err(error) if error.is_dry_run_passed() => {}
             Err(error) => return Err(failed("ec2 api connectivity check failed", Box::new(error))),
         }
-        context.discovery.load().await.map_err(|error| failed("failed detecting cluster endpoint", Box::new(error)))?;
+        context.discovery.load().await.map_err(|error| {
+            let message = match &error {
+                ClusterFactsError::NoVersion(_)
+                | ClusterFactsError::ServerVersion(_)
+                | ClusterFactsError::UnsupportedVersion(_) => "failed detecting kubernetes version",
+                ClusterFactsError::DescribeCluster { .. }
+                | ClusterFactsError::NoEndpoint(_)
+                | ClusterFactsError::NoServiceCidr => "failed detecting cluster endpoint",
+            };
+            failed(message, Box::new(error))
+        })?;
         let catalogue = context.instance_types.refresh(context.ports.ec2.as_ref()).await;
         catalogue.map_err(|error| failed("failed updating instance types", Box::new(error)))
     }

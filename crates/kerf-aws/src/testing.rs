@@ -30,13 +30,13 @@ pub(crate) const TYPES: [&str; 4] = ["c5.large", "m5.large", "m5.xlarge", "m6g.l
 pub(crate) struct TestEnv {
     pub(crate) aws: MemoryAws,
     pub(crate) fleets: Arc<FleetRecorder>,
-    pub(crate) provider: AwsProvider,
+    pub(crate) provider: Arc<AwsProvider>,
     pub(crate) cluster: SharedCluster,
     pub(crate) events: Arc<RecordedEvents>,
     pub(crate) registry: Arc<Registry>,
     pub(crate) clock: Clock,
     class: Mutex<Value>,
-    _server: ApiServer,
+    pub(crate) server: ApiServer,
 }
 
 /// Events that were published.
@@ -89,7 +89,7 @@ impl TestEnv {
         let (cluster, events, registry) =
             (SharedCluster::default(), Arc::<RecordedEvents>::default(), Arc::<Registry>::default());
         let fleets = Arc::new(FleetRecorder::new(aws.ports().ec2));
-        let provider = AwsProvider::new(AwsParts {
+        let provider = Arc::new(AwsProvider::new(AwsParts {
             ports: AwsPorts { ec2: fleets.clone(), ..aws.ports() },
             settings,
             client: server.client_as("test"),
@@ -97,13 +97,13 @@ impl TestEnv {
             clock,
             events: events.clone(),
             registry: registry.clone(),
-        });
-        kerf_cloud::CloudProvider::start(&provider).await.unwrap();
+        }));
+        kerf_cloud::CloudProvider::start(&*provider).await.unwrap();
         provider.context().discovery.resolve_service_cidr().await.unwrap();
         let profile = CreateInstanceProfile { name: "demo-profile".into(), ..CreateInstanceProfile::default() };
         aws.ports().iam.create_instance_profile(profile).await.unwrap();
         let class = Mutex::new(ready_class(&aws));
-        let env = Self { aws, fleets, provider, cluster, events, registry, clock, class, _server: server };
+        let env = Self { aws, fleets, provider, cluster, events, registry, clock, class, server };
         env.change_class(|_| {});
         env.set_pools(&["default"]);
         env.aws.clear_calls();

@@ -40,30 +40,24 @@ async fn a_window_closes_after_a_time_without_requests() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_window_closes_after_its_longest_time() {
-    let batcher = counting();
+async fn a_window_stays_open_while_requests_come_but_not_longer_than_its_longest_time() {
+    let settings = BatcherSettings { requests_max: 100, ..SETTINGS };
+    let run = |requests: Vec<u64>| async move { vec![requests.len(); requests.len()] }.boxed();
+    let batcher: Batcher<u64, usize> = Batcher::new(settings, metrics(), |_| 0, Box::new(run));
     let started = Instant::now();
-    let requests = (0..4).map(|i| {
-        let batcher = Arc::clone(&batcher);
+    let results = join_all((0..20).map(|i| {
+        let batcher = &batcher;
         async move {
-            // Each request comes just before the window would close.
-            tokio::time::sleep(Duration::from_millis(99 * i)).await;
-            let result = batcher.call(1).await;
-            (result, started.elapsed())
+            // Each request comes before the window would close for lack of requests.
+            tokio::time::sleep(Duration::from_millis(90 * i)).await;
+            let size = batcher.call(1).await;
+            (size, started.elapsed().as_millis())
         }
-    });
-    let results = join_all(requests).await;
-    assert!(results.iter().all(|result| *result == (Some((4, 0)), Duration::from_millis(397))), "{results:?}");
-    let mut last = None;
-    for i in 0..30 {
-        let shared = Arc::clone(&batcher);
-        last = Some(tokio::spawn(async move { shared.call(100 + i * 10).await }));
-        tokio::time::sleep(Duration::from_millis(90)).await;
-        if batcher.0.lock().requests.is_empty() {
-            break;
-        }
-    }
-    assert!(last.unwrap().await.unwrap().is_some());
+    }));
+    let results = results.await;
+    // Twelve requests come within the first second. The rest waits for the next window.
+    assert_eq!(results[..12], vec![(Some(12), 1_000); 12]);
+    assert_eq!(results[12..], vec![(Some(8), 1_810); 8]);
 }
 
 #[tokio::test(start_paused = true)]

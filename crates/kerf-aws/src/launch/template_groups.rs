@@ -29,7 +29,7 @@ pub(super) struct TemplateGroup<'t> {
 /// ID of a reservation, true for a capacity block, true if EC2 may reclaim it.
 type ReservationKey = (String, bool, bool);
 
-/// Returns the groups in the order of the images and of the first type of each.
+/// Returns the groups in the order of the images, then by EFA interfaces, pods and reservations.
 pub(super) fn template_groups<'t>(
     types: &[InstanceTypeRef<'t>],
     amis: &[Ami],

@@ -1,5 +1,7 @@
 //! The facade on an EC2 in memory.
 
+mod garbage_collection;
+
 use kerf_cloud::conformance::{self, ConformanceInput};
 use serde_json::json;
 
@@ -21,7 +23,7 @@ async fn the_provider_passes_the_conformance_tests() {
         unknown_provider_id: "aws:///us-west-2a/i-0123456789abcdef0",
         wait: async || tokio::time::sleep(Duration::from_secs(5)).await,
     };
-    conformance::check(&env.provider, input).await;
+    conformance::check(&*env.provider, input).await;
 }
 
 // spec 05 §15.8, spec 06 §8
