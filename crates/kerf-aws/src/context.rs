@@ -36,8 +36,6 @@ pub(crate) struct AwsContext {
     pub(crate) cluster: SharedCluster,
     pub(crate) clock: Clock,
     pub(crate) events: Arc<dyn Publish>,
-    #[cfg(test)]
-    pub(crate) registry: Arc<kerf_operator::Registry>,
     pub(crate) discovery: Arc<ClusterDiscovery>,
     pub(crate) subnets: Arc<Subnets>,
     pub(crate) security_groups: Arc<SecurityGroups>,
@@ -82,8 +80,6 @@ impl AwsContext {
             cluster,
             clock,
             events,
-            #[cfg(test)]
-            registry,
             discovery,
             pricing,
             unavailable,

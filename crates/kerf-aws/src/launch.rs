@@ -10,6 +10,7 @@ mod answer;
 mod attempt;
 mod capacity;
 mod error;
+mod filter_cache;
 mod filters;
 mod fleet_request;
 mod metrics;
@@ -29,10 +30,13 @@ use kerf_api::nodeclaim::NodeClaim;
 use kerf_api::quantity::{Quantity, QuantityError};
 use kerf_api::slim::{ResourceList, Str};
 use kerf_cloud::{CreateError, Instance};
+use kerf_engine::catalogue::InstanceTypes;
 use kerf_engine::requirement::{Requirement, RequirementError, Requirements};
 use kerf_operator::events::claim_reference;
 use kerf_operator::{Event, EventType};
 
+use self::filter_cache::FilterCache;
+use self::filters::{MinValuesPolicy, filter_types};
 use crate::context::AwsContext;
 use crate::instances::{TypeData, to_instance};
 use crate::ttl_cache::TtlCache;
@@ -52,6 +56,7 @@ pub(crate) struct Launcher {
     context: Arc<AwsContext>,
     /// Instances by UID of the claim, so that a launch can be repeated.
     launched: TtlCache<String, Arc<Instance>>,
+    filter_cache: FilterCache,
 }
 
 /// A claim that is launched, with its requirements in the engine's form.
@@ -106,7 +111,7 @@ impl<'a> LaunchClaim<'a> {
 impl Launcher {
     pub(crate) fn new(context: Arc<AwsContext>) -> Self {
         let launched = TtlCache::new(context.clock, LAUNCHED_TTL, LAUNCHED_MAX);
-        Self { context, launched }
+        Self { context, launched, filter_cache: FilterCache::default() }
     }
 
     /// Launches the instance of a claim, or returns the one that was launched for it before.
@@ -147,9 +152,21 @@ impl Launcher {
         })?;
         let launch_claim = LaunchClaim::new(claim, &context.label_rules)
             .map_err(|error| CreateError::Other(format!("creating instance, {error}").into()))?;
-        let (record, instance_type) = attempt::launch_instance(context, &launch_claim, &class, &types, &tags).await?;
+        let types = self.filter_types(&types, &launch_claim)?;
+        let (record, instance_type) = attempt::launch_instance(context, &launch_claim, &class, types, &tags).await?;
         let instance = to_instance(&record, TypeData { instance_type: Some(&instance_type), class: Some(&class) });
         Ok(Instance { claim: claim.metadata.name.clone(), annotations: self.annotations(&class)?, ..instance })
+    }
+
+    fn filter_types(&self, types: &InstanceTypes, claim: &LaunchClaim<'_>) -> Result<InstanceTypes, CreateError> {
+        let policy = if self.context.settings.min_values_best_effort {
+            MinValuesPolicy::BestEffort
+        } else {
+            MinValuesPolicy::Strict
+        };
+        let filter = || filter_types(types, claim, &self.context.label_rules, policy);
+        let filtered = self.filter_cache.get_or_insert(types, claim, filter);
+        filtered.map_err(|error| CreateError::InsufficientCapacity(Box::new(error)))
     }
 
     /// Returns the annotations that a claim gets at launch.

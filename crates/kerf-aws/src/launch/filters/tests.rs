@@ -250,25 +250,3 @@ async fn each_reservation_has_a_template_of_its_own() {
     assert_eq!(overrides, ["cr-15 m5.large us-west-2a", "cr-b m5.large us-west-2b", "cr-x m5.xlarge us-west-2b"]);
     assert_eq!(request.target, FleetTarget::OnDemand { allocation_strategy: "lowest-price".into() });
 }
-
-#[tokio::test(start_paused = true)]
-async fn tmp_measure() {
-    let all: Vec<&str> = data::catalogue()
-        .instance_types
-        .iter()
-        .map(|info| info.name.as_str())
-        .filter(|n| data::prices("us-west-2").contains_key(*n))
-        .collect();
-    let env = TestEnv::with_types(&all).await;
-    let types = types(&env).await;
-    let start = std::time::Instant::now();
-    for _ in 0..20 {
-        filter(&types, &claim("a", json!([on_demand()])), MinValuesPolicy::Strict).unwrap();
-    }
-    eprintln!("filter of {} types: {:?} each", types.len(), start.elapsed() / 20);
-    use kerf_cloud::CloudProvider as _;
-    let start = std::time::Instant::now();
-    let claims: Vec<NodeClaim> = (0..100).map(|i| claim(&format!("c{i}"), json!([on_demand()]))).collect();
-    futures::future::join_all(claims.iter().map(|claim| env.provider.create(claim))).await;
-    eprintln!("100 launches: {:?}", start.elapsed());
-}
