@@ -146,6 +146,29 @@ async fn after_sigterm_the_other_process_leads_within_two_seconds() {
     assert_one_after_the_other(&all, "kerf-one", "kerf-two");
 }
 
+// spec 07 #69
+#[tokio::test(start_paused = true)]
+async fn a_leader_that_was_stopped_longer_than_its_lease_writes_nothing() {
+    let env = TestEnv::without_controllers().await;
+    env.create::<NodePool>(pool("general", json!({}))).await;
+    let one = start(&env, "kerf-one");
+    env.wait(5).await;
+    assert!(one.is_leader());
+    env.server.start_audit();
+    for n in 0..5 {
+        env.pending_pod(&format!("web-{n}"), "60", json!({})).await;
+    }
+    // The process does not run, and time passes.
+    let stopped_at = env.clock.now();
+    tokio::time::advance(std::time::Duration::from_secs(20)).await;
+    let ended = one.running.await.unwrap();
+    assert!(matches!(ended, Err(RunError::Lease(_))), "{ended:?}");
+    let writes = env.server.take_audit();
+    let late: Vec<&AuditedWrite> =
+        writes.iter().filter(|write| write.user_agent == "kerf-one" && write.at > stopped_at).collect();
+    assert!(late.iter().all(|write| write.resource == "leases"), "{late:#?}");
+}
+
 // spec 07 #68
 #[tokio::test(start_paused = true)]
 async fn a_process_does_not_write_while_another_holds_the_lease() {

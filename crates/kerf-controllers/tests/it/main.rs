@@ -21,8 +21,10 @@ mod disruption_queue;
 mod disruption_scale;
 mod expiration;
 mod launch;
+mod launch_backoff;
 mod leader;
 mod liveness;
+mod never_ready;
 mod metrics;
 mod nodepool;
 mod process;
@@ -35,6 +37,7 @@ mod static_pools;
 mod termination;
 mod test_cluster;
 mod test_env;
+mod unlaunched_claims;
 mod workload_simulation;
 
 // The allocator of the program, so that tests run with the same one.
