@@ -10,7 +10,7 @@ use kerf_api::nodepool::NodePool;
 use kerf_controllers::{Context, LeaderElection, Metrics, ProcessSettings, RunError, Settings};
 use kerf_kwok::{Kwok, built_in_catalogue};
 use kerf_operator::{Recorder, SharedCluster};
-use kerf_runtime::Shutdown;
+use kerf_runtime::{Shutdown, WriteGate};
 use kerf_sandbox::{AuditedWrite, Fault, FaultRule};
 use kube::api::{Api, Patch, PatchParams, PostParams};
 use serde_json::json;
@@ -33,6 +33,8 @@ fn start(env: &TestEnv, agent: &'static str) -> LeaderProcess {
 
 /// Starts a process with separate clients for the controllers and the lease.
 fn start_with(env: &TestEnv, agent: &'static str, client: kube::Client, lease_client: kube::Client) -> LeaderProcess {
+    let write_gate = WriteGate::default();
+    let client = write_gate.wrap(client);
     let recorder = Arc::new(Recorder::new(client.clone(), env.clock, 1));
     let metrics = Arc::new(Metrics::new());
     let ctx = Context {
@@ -48,6 +50,7 @@ fn start_with(env: &TestEnv, agent: &'static str, client: kube::Client, lease_cl
         name: "karpenter-leader-election".into(),
         namespace: "kube-system".into(),
         identity: agent.into(),
+        write_gate,
     };
     let settings = ProcessSettings { leader_election: Some(election), ..ProcessSettings::default() };
     let (shutdown, stop) = Shutdown::new();
