@@ -145,7 +145,8 @@ async fn a_pool_whose_class_has_an_unreadable_delay_launches_nothing() {
     let env = TestEnv::start().await;
     env.create::<NodePool>(pool("good", json!({"template": {"spec": {"nodeClassRef": {"name": "good"}}}}))).await;
     env.create::<KWOKNodeClass>(json!({"metadata": {"name": "good"}, "spec": {}})).await;
-    let class = json!({"spec": {"nodeRegistrationDelay": "soon"}});
+    // The pattern of the CRD allows it, and it is longer than any duration.
+    let class = json!({"spec": {"nodeRegistrationDelay": "9999999999999999h"}});
     env.patch::<KWOKNodeClass>("default", class).await;
     env.patch::<NodePool>("good", json!({"spec": {"limits": {"cpu": "0"}}})).await;
     env.wait(2).await;

@@ -98,7 +98,7 @@ async fn a_pool_that_is_being_deleted_gets_no_instance() {
     env.server.set_faults(vec![rule], 1);
     let cloud = Kwok::new(env.server.client_as("kwok"), env.clock, built_in_catalogue());
     let env = env.start_controllers(Arc::new(cloud)).await;
-    env.wait(5).await;
+    env.wait(70).await;
     assert_eq!(remaining_claims(&env).await.len(), 3);
     let finalizers = json!({"metadata": {"finalizers": ["example.com/foreground"]}});
     env.patch::<NodePool>("general", finalizers).await;
