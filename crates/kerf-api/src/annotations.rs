@@ -37,6 +37,9 @@ pub mod kerf {
     pub const LAUNCH_BACKOFFS: &str = "kerf.sh/launch-backoffs";
     /// On a NodeClaim that replaced others: which claims it replaced, and when (JSON).
     pub const REPLACED: &str = "kerf.sh/replaced";
+    /// On a NodeClaim: name of the earlier claim of its pods, which was deleted because its node
+    /// was never Ready. The claim is not deleted for this reason.
+    pub const REPLACES_NEVER_READY: &str = "kerf.sh/replaces-never-ready";
 }
 
 /// Annotations of the EC2 provider.

@@ -39,6 +39,13 @@ pub(crate) fn failed_scheduling(pod: &Pod, why: &str) -> Event {
         .with_dedupe_timeout(Duration::from_mins(5))
 }
 
+/// No node is launched for the pod now, because pods of its owner did not start on earlier ones.
+pub(crate) fn launch_backoff(pod: &Pod, why: &str) -> Event {
+    let message = format!("Not launching a node, {why}");
+    Event::new(pod_reference(pod), EventType::Warning, "LaunchBackoff", message)
+        .with_dedupe_timeout(Duration::from_mins(5))
+}
+
 /// The pool's requirements exclude all available instance types. `is_by_min_values` is true if only
 /// `minValues` does.
 pub(crate) fn no_compatible_instance_types(pool: &NodePool, is_by_min_values: bool) -> Event {
@@ -73,6 +80,14 @@ pub(crate) fn unregistered_taint_missing(claim: &NodeClaim) -> Event {
     let message = "Missing karpenter.sh/unregistered taint which prevents registration related race conditions on \
                    Karpenter-managed nodes";
     Event::new(claim_reference(claim), EventType::Warning, "UnregisteredTaintMissing", message.to_owned())
+}
+
+/// The node of the claim was not Ready in time after its registration, so it is replaced.
+pub(crate) fn node_never_ready(object: ObjectReference, timeout: Duration) -> Event {
+    let minutes = timeout.as_secs() / 60;
+    let message = format!("Replacing the node, it was never Ready within {minutes} minutes of its registration");
+    let name = object.name.clone();
+    Event::new(object, EventType::Warning, "NodeNeverReady", message).with_dedupe_values(name)
 }
 
 /// The claim's drain ends at a known time.

@@ -7,6 +7,7 @@
 
 mod election;
 mod freshness;
+mod http_server;
 mod probes;
 mod requests;
 mod status;
@@ -14,14 +15,14 @@ mod version;
 
 pub use requests::metered_client;
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use kerf_api::slim::{NodeInclusionPolicy, TopologySpreadConstraint};
 use kerf_cloud::StartError;
 use kerf_operator::Recorder;
-use kerf_runtime::{LeaseLost, ShutdownSignal, WatchHandle};
+use kerf_runtime::{LeaseLost, ShutdownSignal, WatchHandle, WriteGate};
 use kerf_state::Cluster;
 use serde_json::Value;
 use tokio::task::JoinSet;
@@ -40,28 +41,22 @@ const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(30);
 const REQUIRED_KINDS: [&str; 2] = ["NodePool", "NodeClaim"];
 
 /// Settings of the process: endpoints and leader election.
-#[derive(Clone, Debug, PartialEq, Eq)]
+///
+/// The default serves nothing and uses no lease.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ProcessSettings {
-    /// The address on which metrics and probes are served.
-    pub address: IpAddr,
-    /// Port for metrics. `None` serves no metrics.
-    pub metrics_port: Option<u16>,
-    /// Port for health probes. `None` serves no probes.
-    pub health_probe_port: Option<u16>,
+    /// Address of metrics. `None` serves no metrics.
+    pub metrics: Option<SocketAddr>,
+    /// Address of health probes. `None` serves no probes.
+    pub health_probes: Option<SocketAddr>,
+    /// Address of `/decisions`, which may be that of metrics. `None` does not serve it.
+    pub debug: Option<SocketAddr>,
     /// The lease to hold before controllers run. `None` runs them without a lease.
     pub leader_election: Option<LeaderElection>,
 }
 
-impl Default for ProcessSettings {
-    /// Serves nothing and uses no lease.
-    fn default() -> Self {
-        let address = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
-        Self { address, metrics_port: None, health_probe_port: None, leader_election: None }
-    }
-}
-
 /// The Lease to hold and the identity of this process.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct LeaderElection {
     /// Name of the Lease.
     pub name: String,
@@ -69,7 +64,19 @@ pub struct LeaderElection {
     pub namespace: String,
     /// Identity of this process in the Lease; unique per process.
     pub identity: String,
+    /// The gate of every client that the controllers and the provider write with. It is closed
+    /// while the last renewal of the lease is older than ten seconds.
+    pub write_gate: WriteGate,
 }
+
+impl PartialEq for LeaderElection {
+    /// Compares names and identity. Gates have no identity.
+    fn eq(&self, other: &Self) -> bool {
+        (&self.name, &self.namespace, &self.identity) == (&other.name, &other.namespace, &other.identity)
+    }
+}
+
+impl Eq for LeaderElection {}
 
 /// The cause for which the process stopped by itself.
 #[derive(Debug, thiserror::Error)]
@@ -80,18 +87,18 @@ pub enum RunError {
     /// The cloud provider could not start.
     #[error(transparent)]
     Provider(#[from] StartError),
-    /// A port could not be opened.
-    #[error("cannot listen on port {port}: {cause}")]
+    /// An address could not be opened.
+    #[error("cannot listen on {address}: {cause}")]
     Listen {
-        /// The port, as in the settings.
-        port: u16,
+        /// The address, as in the settings.
+        address: SocketAddr,
         /// The error of the operating system.
         cause: std::io::Error,
     },
 }
 
 /// Runs all controllers until shutdown is requested. Fails if the cloud provider cannot start, the
-/// lease is lost or a port cannot be opened.
+/// lease is lost or an address cannot be opened.
 ///
 /// `lease_client` is used for the lease only, so that requests of controllers never delay a
 /// renewal. `recorder` writes the Events that controllers publish; with `None` they are not

@@ -6,6 +6,7 @@
 //! distinct label set and node, so a new topology constraint is counted over label sets and not
 //! over pods.
 
+mod daemon_pods;
 mod daemons;
 mod input;
 mod nodes;
@@ -19,6 +20,7 @@ use kerf_api::labels::LabelRules;
 use kerf_api::slim::{CsiNode, Labels, Pod, PodAffinityTerm, Str, Taint};
 use rustc_hash::FxHashMap;
 
+pub(crate) use daemon_pods::DaemonPods;
 pub(crate) use daemons::{Daemon, needs_devices};
 pub use input::{
     Effort, Input, MinValuesPolicy, NodeClaimInput, PoolAvailability, PoolInput, PoolRequirement, PreferencePolicy,

@@ -61,7 +61,7 @@ pub use command::{
 pub use conditions::{Consolidatable, consolidatable, drift as drift_reason, expires_at, must_verify_type};
 pub use input::{ClaimLifecycle, DisruptionSettings, LaunchBackoff, Passes, PoolDisruption, TemplateHash};
 pub use next_commands::{MethodFilter, MethodReport, consolidation_deferred_until, next_commands};
-pub use pods::eviction_cost;
+pub use pods::{blocked_by_budget, budget_selects, eviction_cost};
 pub use static_drift::claim_from_template;
 pub use validate::{ValidationFailure, validate, validate_all};
 pub use wave::is_large_wave;

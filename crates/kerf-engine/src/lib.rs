@@ -36,17 +36,18 @@ pub use cluster::{
 pub use disrupt::{
     BalancedScore, BlockReason, BlockedNode, BudgetUse, ClaimLifecycle, CommandNode, Consolidatable, DisruptionCommand,
     DisruptionPlan, DisruptionSettings, DisruptionStats, InputWarning, LaunchBackoff, Method, MethodFilter,
-    MethodReport, Passes, PoolDisruption, RejectedCommand, TemplateHash, ValidationFailure, claim_from_template,
-    consolidatable, consolidation_deferred_until, disrupt, drift_reason, eviction_cost, expires_at, is_large_wave,
-    must_verify_type, next_commands, validate, validate_all, with_commands_done,
+    MethodReport, Passes, PoolDisruption, RejectedCommand, TemplateHash, ValidationFailure, blocked_by_budget,
+    budget_selects, claim_from_template, consolidatable, consolidation_deferred_until, disrupt, drift_reason,
+    eviction_cost, expires_at, is_large_wave, must_verify_type, next_commands, validate, validate_all,
+    with_commands_done,
 };
 pub use explain::{PlacementRule, PoolRejection, Reason};
 pub use pod::relax::Relaxation;
 pub use pod::requests::{pod_limits, pod_requests};
 pub use price::Price;
 pub use solve::{
-    EffectiveZone, IncrementalSolver, LaunchEstimate, LaunchOptions, NodePlacement, PlannedClaim, PoolWithoutTypes,
-    RelaxedPod, Solution, SolveStats, TypesBeyondLimits, UnplacedPod, solve,
+    EffectiveZone, IncrementalSolver, LaunchEstimate, LaunchFacts, LaunchOptions, LaunchWait, NodePlacement,
+    PlannedClaim, PoolWithoutTypes, RelaxedPod, Solution, SolveStats, TypesBeyondLimits, UnplacedPod, solve,
 };
 
 // The unit tests share the fixture of the integration tests.

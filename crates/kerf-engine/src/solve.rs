@@ -67,7 +67,7 @@ mod zones;
 
 pub(crate) use class::{ClassIx, PodClass};
 pub use diagnostics::{PoolWithoutTypes, RelaxedPod, TypesBeyondLimits};
-pub use incremental::IncrementalSolver;
+pub use incremental::{IncrementalSolver, LaunchFacts, LaunchWait};
 pub(crate) use pass::{PlacementPass, PlacementTarget, UnplacedReason};
 pub(crate) use price_bound::lower_bound_price;
 pub(crate) use problem::{PodIx, SchedulingProblem};

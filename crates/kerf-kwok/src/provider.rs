@@ -23,6 +23,7 @@ use kerf_cloud::{
 };
 use kerf_engine::catalogue::{InstanceType, InstanceTypes};
 use kerf_engine::requirement::{EffectiveOperator, Requirement, Requirements};
+use kerf_operator::SharedCluster;
 use kerf_runtime::{Causes, Clock};
 use kube::Client;
 use kube::api::{Api, DeleteParams, ListParams, PostParams, Preconditions};
@@ -66,6 +67,8 @@ pub struct Kwok {
     availability: Arc<dyn InstanceAvailability>,
     unavailable_offerings: Mutex<UnavailableOfferings>,
     pending_registrations: PendingRegistrations,
+    /// Cluster state of the controllers; unset outside of them.
+    cluster: Mutex<Option<SharedCluster>>,
     /// Node classes that were read recently, with the time of the read.
     node_class_cache: tokio::sync::Mutex<BTreeMap<String, (Arc<KWOKNodeClass>, Timestamp)>>,
 }
@@ -88,6 +91,7 @@ impl Kwok {
             availability: Arc::new(UnlimitedAvailability),
             unavailable_offerings: Mutex::default(),
             pending_registrations: PendingRegistrations::default(),
+            cluster: Mutex::default(),
             node_class_cache: tokio::sync::Mutex::default(),
         }
     }
@@ -159,6 +163,21 @@ impl Kwok {
             return Ok(Some(Instance { launched_at: Some(now), ..instance }));
         }
         Ok(Some(instance))
+    }
+
+    /// Fails if the pool's node class has a registration delay that cannot be parsed. No instance of
+    /// such a class can be launched: claims would be created and deleted again and again.
+    fn check_node_class(&self, pool: &NodePool) -> Result<(), InstanceTypesError> {
+        let reference = &pool.spec.template.spec.node_class_ref;
+        let cluster = self.cluster.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let class = cluster.and_then(|cluster| cluster.lock().node_class(reference).cloned());
+        let Some(class) = class else { return Ok(()) };
+        let failed = |cause: &dyn std::fmt::Display| {
+            let message = format!("KWOKNodeClass {}, spec.nodeRegistrationDelay: {cause}", reference.name);
+            InstanceTypesError::Other(message.into())
+        };
+        let class: KWOKNodeClass = class.decode().map_err(|cause| failed(&cause))?;
+        registration_delay(&class).map(drop).map_err(|cause| failed(&cause))
     }
 
     /// Checks that the node class is usable, and returns how long its instances take to register.
@@ -356,9 +375,12 @@ impl CloudProvider for Kwok {
         .boxed()
     }
 
-    fn instance_types<'a>(&'a self, _pool: &'a NodePool) -> BoxFuture<'a, Result<InstanceTypes, InstanceTypesError>> {
-        let types = self.unavailable_offerings().mark_instance_types(&self.types, self.clock.now());
-        futures::future::ready(Ok(types)).boxed()
+    fn instance_types<'a>(&'a self, pool: &'a NodePool) -> BoxFuture<'a, Result<InstanceTypes, InstanceTypesError>> {
+        async move {
+            self.check_node_class(pool)?;
+            Ok(self.unavailable_offerings().mark_instance_types(&self.types, self.clock.now()))
+        }
+        .boxed()
     }
 
     fn drift<'a>(&'a self, _claim: &'a NodeClaim) -> BoxFuture<'a, Result<Option<String>, DriftError>> {
@@ -370,6 +392,7 @@ impl CloudProvider for Kwok {
     }
 
     fn add_controllers(&self, setup: &mut ProviderSetup<'_>) {
+        *self.cluster.lock().unwrap_or_else(PoisonError::into_inner) = Some(setup.cluster.clone());
         InstanceGarbageCollection::add_to(setup, GARBAGE_COLLECTION);
         Registration::add_to(
             setup,

@@ -21,6 +21,7 @@ use tracing::{debug, error};
 use crate::causes::Causes;
 use crate::clock::Clock;
 use crate::rng::Rng;
+use crate::write_gate::WriteGate;
 
 /// Longest time for which a candidate keeps one watch on the Lease open.
 const LEASE_WATCH_SECONDS: u32 = 240;
@@ -66,6 +67,8 @@ pub struct Lease {
     observed: Option<(coordination::Lease, Instant)>,
     /// Called when a renewal has to read the Lease before it writes.
     on_slow_path: Box<dyn Fn() + Send + Sync>,
+    /// Lets the writes of other clients pass while this process holds the lease.
+    write_gate: WriteGate,
 }
 
 impl std::fmt::Debug for Lease {
@@ -90,7 +93,15 @@ impl Lease {
     pub fn new(client: Client, settings: LeaseSettings, clock: Clock) -> Self {
         let api = Api::namespaced(client, &settings.namespace);
         let rng = Rng::new(settings.seed).fork(&settings.identity);
-        Self { api, settings, clock, rng, observed: None, on_slow_path: Box::new(|| ()) }
+        Self {
+            api,
+            settings,
+            clock,
+            rng,
+            observed: None,
+            on_slow_path: Box::new(|| ()),
+            write_gate: WriteGate::default(),
+        }
     }
 
     /// Sets a callback for renewals that could not update the Lease as last written and had to read
@@ -100,15 +111,25 @@ impl Lease {
         Self { on_slow_path: Box::new(on_slow_path), ..self }
     }
 
+    /// Sets the gate that is open for `renew_deadline` after each renewal.
+    #[must_use]
+    pub fn with_write_gate(self, write_gate: WriteGate) -> Self {
+        Self { write_gate, ..self }
+    }
+
     /// Returns once this process holds the lease.
     pub async fn acquire(&mut self) {
         // One watch on the Lease stays open for as long as another process holds it.
         let mut watch: Option<BoxFuture<'static, bool>> = None;
         loop {
             let pause = self.rng.jittered(self.settings.retry_period, 20);
+            let started = Instant::now();
             let attempt = tokio::time::timeout(self.settings.renew_deadline, self.try_acquire_or_renew()).await;
             match attempt {
-                Ok(Ok(Attempt::Held)) => return,
+                Ok(Ok(Attempt::Held)) => {
+                    self.write_gate.open_until(started + self.settings.renew_deadline);
+                    return;
+                }
                 // The lease cannot be acquired before it expires, unless its holder releases it.
                 Ok(Ok(Attempt::HeldByOther(until))) => {
                     let until = until.min(Instant::now() + pause);
@@ -144,7 +165,10 @@ impl Lease {
             let deadline = renewed + self.settings.renew_deadline;
             let started = Instant::now();
             match tokio::time::timeout_at(deadline, self.try_acquire_or_renew()).await {
-                Ok(Ok(Attempt::Held)) => renewed = started,
+                Ok(Ok(Attempt::Held)) => {
+                    renewed = started;
+                    self.write_gate.open_until(renewed + self.settings.renew_deadline);
+                }
                 Ok(Ok(Attempt::HeldByOther(_))) => return LeaseLost::Taken,
                 Ok(Err(cause)) if started < deadline => error!(error = %Causes(&cause), "cannot renew the lease"),
                 Ok(Err(_)) | Err(_) => return LeaseLost::NotRenewed,

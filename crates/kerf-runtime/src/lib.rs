@@ -14,6 +14,7 @@ mod rng;
 mod shutdown;
 mod throttle;
 mod watch;
+mod write_gate;
 
 pub use backoff::{Backoff, Rate};
 pub use causes::Causes;
@@ -25,3 +26,4 @@ pub use rng::Rng;
 pub use shutdown::{Shutdown, ShutdownSignal, termination_signal};
 pub use throttle::{Throttle, Throttled};
 pub use watch::{WatchHandle, WatchPhase, WatchProgress, WatchSettings, WatchUpdate, WatchedKind, watch};
+pub use write_gate::{Gated, LeaseExpired, WriteGate};

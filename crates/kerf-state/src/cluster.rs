@@ -26,9 +26,11 @@ use crate::claims::TrackedClaim;
 use crate::instance_ids::instance_key;
 use crate::intents::Intents;
 use crate::kinds::Tracked;
+use crate::launch_attempts::LaunchAttempts;
 use crate::node_classes::NodeClass;
 use crate::nodes::StateNode;
 use crate::object_table::{ObjectChange, ObjectTable};
+use crate::own_evictions::OwnEvictions;
 use crate::replica_owners::{ReplicaSet, ReplicationController, StatefulSet};
 use crate::solver_cache::SolverCache;
 
@@ -66,6 +68,8 @@ pub struct Cluster {
     pub(crate) replication_controllers: ObjectTable<ReplicationController>,
 
     pub(crate) intents: Intents,
+    pub(crate) launch_attempts: LaunchAttempts,
+    pub(crate) own_evictions: OwnEvictions,
     /// True once cluster state has been synced. From then on only unlaunched claims make it
     /// unsynced.
     pub(crate) has_been_synced: bool,
@@ -78,7 +82,7 @@ pub struct Cluster {
     pub(crate) nodes_by_instance_id: BTreeMap<Str, BTreeSet<Str>>,
     pub(crate) claims_by_instance_id: BTreeMap<Str, BTreeSet<Str>>,
     /// Claims without a provider ID and without `Launched=True`. While there are any, cluster state
-    /// is not synced.
+    /// is not synced (see [`Cluster::check_synced_for_provisioning`] for the exception).
     pub(crate) unlaunched: BTreeSet<Str>,
 }
 
@@ -169,8 +173,13 @@ impl Cluster {
     /// the same pods again.
     pub fn insert_created(&mut self, claim: TrackedClaim) {
         let name = claim.engine_claim.name.clone();
-        if self.apply(claim).is_some() {
-            self.intents.mark_created(name);
+        let is_applied = self.apply(claim).is_some();
+        // A watch may have shown a newer version of the claim already.
+        if self.claims.get(&name).is_some() {
+            self.intents.mark_created_here(name.clone());
+        }
+        if is_applied {
+            self.intents.mark_unobserved(name);
         }
     }
 
@@ -298,51 +307,6 @@ impl Cluster {
         }
     }
 
-    /// Records that a claim was launched for a pod. Until the pod is bound, later decisions try the
-    /// claim's node first for this pod. Unlike [`nominate`](Self::nominate), this does not protect
-    /// the node from disruption.
-    pub fn record_launched_for(&mut self, pod: Str, claim: Str) {
-        self.intents.record_launched_for(pod, claim);
-    }
-
-    /// Forgets pods that are bound, and pods whose claim no longer exists. Returns for each other
-    /// pod for which a claim was launched the provider ID of the claim's instance.
-    pub(crate) fn refresh_launched_provider_ids(&mut self) -> BTreeMap<Str, Str> {
-        let (pods, claims) = (&self.pods, &self.claims);
-        let is_pending = |pod: &Str| pods.get(pod).is_some_and(|pod| pod.spec.node_name.is_none());
-        let claim_by_pod =
-            self.intents.retain_launched_for(|pod, claim| is_pending(pod) && claims.get(claim).is_some());
-        let provider_id = |claim| claims.get(claim).map(|claim| claim.engine_claim.provider_id.clone());
-        let launched = claim_by_pod.iter().filter_map(|(pod, claim)| Some((pod.clone(), provider_id(claim)?)));
-        launched.filter(|(_, provider_id)| !provider_id.is_empty()).collect()
-    }
-
-    /// If `change` binds a pod to a node that was launched for other pods, returns the first of the
-    /// other pods that is still pending and no longer fits. Otherwise returns `None`.
-    pub fn displaced_by(&self, change: &ObjectChange<Pod>) -> Option<Str> {
-        let bound = change.after.as_ref()?;
-        let node_name = bound.spec.node_name.as_ref()?;
-        if change.before.as_ref().is_some_and(|before| before.spec.node_name.is_some()) {
-            return None;
-        }
-        let node = self.nodes.get(node_name)?;
-        let claims = self.claims_of(&node.spec.provider_id);
-        let launched_for = claims.flat_map(|claim| self.intents.pods_launched_for(claim.name()));
-        let mut pending =
-            launched_for.filter_map(|key| self.pods.get(key)).filter(|pod| pod.spec.node_name.is_none()).peekable();
-        pending.peek()?;
-        let mut requested = self.requests_on(node_name).total;
-        pending.find_map(|pod| {
-            let requests = kerf_engine::pod_requests(pod);
-            requests.iter().for_each(|(resource, amount)| *requested.entry(resource.clone()).or_default() += amount);
-            let fits = requests.iter().all(|(resource, _)| {
-                let allocatable = node.status.allocatable.get(resource).unwrap_or_default();
-                requested.get(resource).is_none_or(|requested| *requested <= allocatable)
-            });
-            (!fits).then(|| pod.key())
-        })
-    }
-
     /// Returns true if pods are expected on the instance at `now`.
     pub fn is_nominated(&self, provider_id: &str, now: Timestamp) -> bool {
         self.intents.nominated_until(provider_id).is_some_and(|until| now < until)
@@ -360,7 +324,25 @@ impl Cluster {
         let (before, after) = (node_of(&change.before), node_of(&change.after));
         let Some(key) = change.latest().map(|pod| pod.key()) else { return };
         move_key(&mut self.pods_by_node, &key, before.as_ref(), after.as_ref());
+        self.follow_launched_pod(&key, change);
         self.cache_pod_change(change);
+    }
+
+    /// Passes a change of a pod on to [`LaunchAttempts`].
+    fn follow_launched_pod(&mut self, key: &Str, change: &ObjectChange<Pod>) {
+        if self.launch_attempts.is_empty() {
+            return;
+        }
+        match (&change.before, &change.after) {
+            (_, Some(pod)) => {
+                let node = pod.spec.node_name.as_ref().and_then(|name| self.nodes.get(name));
+                let claim = node.and_then(|node| self.claims_of(&node.spec.provider_id).next());
+                let claim = claim.map(|claim| claim.name().clone());
+                self.launch_attempts.on_pod(key, pod, claim.as_ref());
+            }
+            (Some(pod), None) => self.launch_attempts.on_pod_deleted(key, pod),
+            (None, None) => {}
+        }
     }
 
     /// Updates `nodes_by_provider_id`, the intents of an instance that no longer exists, and the
@@ -391,9 +373,15 @@ impl Cluster {
         let is_unlaunched =
             |claim: &Arc<TrackedClaim>| claim.engine_claim.provider_id.is_empty() && !claim.is_condition_true(LAUNCHED);
         if change.after.as_ref().is_some_and(is_unlaunched) {
-            self.unlaunched.insert(key);
+            self.unlaunched.insert(key.clone());
         } else {
             self.unlaunched.remove(&key);
+        }
+        if let Some(claim) = change.latest() {
+            self.launch_attempts.on_claim(claim, change.after.is_none());
+        }
+        if change.after.is_none() {
+            self.intents.forget_claim(&key);
         }
         self.forget_if_unknown(before.as_ref());
         self.cache_claim_change(change);

@@ -48,7 +48,7 @@ impl Cluster {
             storage_classes: copies(self.storage_classes.values()),
             csi_nodes: copies(self.csi_nodes.values()),
             namespaces: copies(self.namespaces.values()),
-            disruption_budgets: copies(self.disruption_budgets.values()),
+            disruption_budgets: self.budgets_with_own_evictions(context.at),
             services: copies(self.services.values()),
             replica_owners: self.replica_owners(),
             unsupported_storage: context.unsupported_storage.clone(),
@@ -94,7 +94,19 @@ impl Cluster {
         if pool.availability == PoolAvailability::Ready && !is_ready(object) {
             pool.availability = PoolAvailability::NotReady(Str::new_static("Ready=Unknown"));
         }
+        if pool.availability == PoolAvailability::Ready
+            && !pool.limits.is_empty()
+            && let Some(claim) = self.unlaunched_claim_of(&pool.name)
+        {
+            pool.availability = PoolAvailability::AwaitingLaunch(claim.clone());
+        }
         pool
+    }
+
+    /// Returns the first unlaunched claim of a pool.
+    fn unlaunched_claim_of(&self, pool: &str) -> Option<&Str> {
+        let is_of_pool = |claim: &&Str| self.claims.get(claim).is_some_and(|claim| claim.pool() == Some(pool));
+        self.unlaunched.iter().find(is_of_pool)
     }
 
     /// Returns the node class that a pool refers to, or `None` if it does not exist.

@@ -23,6 +23,9 @@ use crate::cluster::move_key;
 pub(crate) struct Intents {
     /// Claims that Kerf created and no watch has reported yet.
     unobserved_claims: BTreeSet<Str>,
+    /// Claims that this process created, until they are deleted. The pods of all others are not
+    /// known.
+    created_claims: BTreeSet<Str>,
     /// Provider IDs of instances that are marked for deletion.
     marked: BTreeSet<Str>,
     /// Time until which pods are expected on an instance, by provider ID.
@@ -35,11 +38,30 @@ pub(crate) struct Intents {
     reserved: BTreeMap<Str, usize>,
     /// Claims whose replacements are being created.
     being_replaced: BTreeSet<Str>,
+    /// The claim that was deleted because its node was never Ready, by pod that waited for it.
+    never_ready_by_pod: BTreeMap<Str, Str>,
+    /// Such claims of static pools, by pool. The pool's next claims replace them.
+    never_ready_by_pool: BTreeMap<Str, Vec<Str>>,
 }
 
 impl Intents {
-    pub(crate) fn mark_created(&mut self, claim: Str) {
+    pub(crate) fn mark_created_here(&mut self, claim: Str) {
+        self.created_claims.insert(claim);
+    }
+
+    pub(crate) fn mark_unobserved(&mut self, claim: Str) {
         self.unobserved_claims.insert(claim);
+    }
+
+    /// Returns true if this process created the claim, so that the pods it was created for are
+    /// known.
+    pub(crate) fn is_created_here(&self, claim: &str) -> bool {
+        self.created_claims.contains(claim)
+    }
+
+    /// Forgets a claim that was deleted.
+    pub(crate) fn forget_claim(&mut self, claim: &str) {
+        self.created_claims.remove(claim);
     }
 
     /// Records that a watch has reported the claim. From now on a list without it means that the
@@ -79,12 +101,12 @@ impl Intents {
         move_key(&mut self.pods_by_claim, &pod, before.as_ref(), Some(&claim));
     }
 
-    /// Removes all entries for which `is_pending(pod, claim)` is false. Returns the remaining
+    /// Removes all entries for which `needs_claim(pod, claim)` is false. Returns the remaining
     /// claims by pod.
-    pub(crate) fn retain_launched_for(&mut self, is_pending: impl Fn(&Str, &Str) -> bool) -> &BTreeMap<Str, Str> {
+    pub(crate) fn retain_launched_for(&mut self, needs_claim: impl Fn(&Str, &Str) -> bool) -> &BTreeMap<Str, Str> {
         let pods_by_claim = &mut self.pods_by_claim;
         self.claim_by_pod.retain(|pod, claim| {
-            let stays = is_pending(pod, claim);
+            let stays = needs_claim(pod, claim);
             if !stays {
                 move_key(pods_by_claim, pod, Some(claim), None);
             }
@@ -108,6 +130,40 @@ impl Intents {
         } else {
             self.reserved.insert(pool, count);
         }
+    }
+
+    /// Records that a claim is deleted because its node was never Ready. Forgets earlier pods for
+    /// which `exists` is false.
+    pub(crate) fn record_never_ready(&mut self, claim: &Str, static_pool: Option<&str>, exists: impl Fn(&Str) -> bool) {
+        self.never_ready_by_pod.retain(|pod, _| exists(pod));
+        for pod in self.pods_by_claim.get(claim).into_iter().flatten() {
+            self.never_ready_by_pod.insert(pod.clone(), claim.clone());
+        }
+        if let Some(pool) = static_pool {
+            self.never_ready_by_pool.entry(Str::from(pool)).or_default().push(claim.clone());
+        }
+    }
+
+    /// Returns the claim that was never Ready and that one of these pods waited for.
+    pub(crate) fn never_ready_claim_of(&self, pods: &[Str]) -> Option<&Str> {
+        pods.iter().find_map(|pod| self.never_ready_by_pod.get(pod))
+    }
+
+    /// Forgets the claims that were never Ready and that these pods waited for.
+    pub(crate) fn forget_never_ready(&mut self, pods: &[Str]) {
+        for pod in pods {
+            self.never_ready_by_pod.remove(pod);
+        }
+    }
+
+    /// Removes and returns a claim of a static pool that was never Ready.
+    pub(crate) fn take_never_ready_of_pool(&mut self, pool: &str) -> Option<Str> {
+        let claims = self.never_ready_by_pool.get_mut(pool)?;
+        let claim = claims.pop();
+        if claims.is_empty() {
+            self.never_ready_by_pool.remove(pool);
+        }
+        claim
     }
 
     pub(crate) fn begin_replacing(&mut self, claim: Str) {

@@ -148,6 +148,27 @@ impl Tracked for Node {
     }
 }
 
+impl Tracked for PodDisruptionBudget {
+    fn key(&self) -> Str {
+        self.metadata.namespaced_name()
+    }
+
+    fn table(cluster: &Cluster) -> &ObjectTable<Self> {
+        &cluster.disruption_budgets
+    }
+
+    fn table_mut(cluster: &mut Cluster) -> &mut ObjectTable<Self> {
+        &mut cluster.disruption_budgets
+    }
+
+    fn update_indexes(cluster: &mut Cluster, change: &ObjectChange<Self>) {
+        if let Some(budget) = &change.after {
+            cluster.own_evictions.on_budget(budget);
+        }
+        cluster.invalidate_cache();
+    }
+}
+
 /// Implements [`Tracked`] for kinds that change rarely: the key is `namespace/name`, and every
 /// change invalidates the solver cache.
 macro_rules! impl_tracked {
@@ -174,7 +195,6 @@ macro_rules! impl_tracked {
 
 impl_tracked! {
     DaemonSet => daemon_sets,
-    PodDisruptionBudget => disruption_budgets,
     PersistentVolumeClaim => volume_claims,
     PersistentVolume => volumes,
     StorageClass => storage_classes,

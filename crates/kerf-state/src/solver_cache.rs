@@ -61,7 +61,8 @@ impl Cluster {
             },
         };
         cache.solver.set_time(context.at);
-        let solution = cache.solver.solve_with_launched_nodes(&self.refresh_launched_provider_ids());
+        let launches = self.refresh_launch_facts(context.at);
+        let solution = cache.solver.solve_with_launches(&launches);
         self.solver_cache = Some(cache);
         solution
     }

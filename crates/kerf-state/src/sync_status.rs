@@ -2,11 +2,18 @@
 //! are values, so that callers can log them.
 
 use std::fmt;
+use std::time::Duration;
 
+use jiff::Timestamp;
+use kerf_api::nodepool::NodePool;
 use kerf_api::slim::Str;
 
 use crate::cluster::Cluster;
 use crate::nodes::is_complete_node;
+
+/// Time for which the provisioner waits for the launch of a claim whose pods are known. Most claims
+/// are launched within this time, and then other pods can use their free capacity.
+const LAUNCH_WAIT: Duration = Duration::from_secs(10);
 
 /// A kind that must be listed before the first decision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -83,6 +90,32 @@ impl Cluster {
             reasons.retain(|reason| matches!(reason, UnsyncedReason::UnlaunchedClaims(_)));
         }
         if reasons.is_empty() { SyncStatus::Synced } else { SyncStatus::Unsynced(reasons) }
+    }
+
+    /// Reports whether the provisioner may decide at `now`. It waits for unlaunched claims like all
+    /// others, but for no longer than ten seconds for a claim whose pods are known: these pods stay
+    /// assigned to the claim and are left out of the decision. A claim of a static pool has no pods.
+    /// The pods of a claim that an earlier process created are not known.
+    pub fn check_synced_for_provisioning(&mut self, now: Timestamp) -> SyncStatus {
+        let SyncStatus::Unsynced(mut reasons) = self.check_synced() else { return SyncStatus::Synced };
+        for reason in &mut reasons {
+            if let UnsyncedReason::UnlaunchedClaims(names) = reason {
+                names.retain(|name| self.must_await_launch(name, now));
+            }
+        }
+        reasons.retain(|reason| !matches!(reason, UnsyncedReason::UnlaunchedClaims(names) if names.is_empty()));
+        if reasons.is_empty() { SyncStatus::Synced } else { SyncStatus::Unsynced(reasons) }
+    }
+
+    fn must_await_launch(&self, name: &str, now: Timestamp) -> bool {
+        let Some(claim) = self.claims.get(name) else { return false };
+        let pool = claim.pool().and_then(|pool| self.get::<NodePool>(pool));
+        let is_static = pool.is_some_and(|pool| pool.spec.replicas.is_some());
+        if !is_static && !self.intents.is_created_here(name) {
+            return true;
+        }
+        let created = claim.engine_claim.lifecycle.created;
+        created.is_some_and(|created| now < created.saturating_add(LAUNCH_WAIT).unwrap_or(Timestamp::MAX))
     }
 
     /// Returns true if cluster state has ever been synced.

@@ -135,6 +135,10 @@ fn unused_pool_warning(pool: &PoolInput) -> Option<String> {
     match &pool.availability {
         PoolAvailability::Ready => None,
         PoolAvailability::NotReady(why) => Some(format!("NodePool `{}` is not used: {why}", pool.name)),
+        PoolAvailability::AwaitingLaunch(claim) => Some(format!(
+            "NodePool `{}` is not used: it has limits, and NodeClaim `{claim}` is not launched yet",
+            pool.name
+        )),
         PoolAvailability::Deleting => Some(format!("NodePool `{}` is not used: it is being deleted", pool.name)),
         PoolAvailability::Static => {
             Some(format!("NodePool `{}` is static: Kerf launches no nodes of it for pending pods", pool.name))

@@ -239,13 +239,16 @@ fn disruption_budgets_are_decoded() {
     let budget: PodDisruptionBudget = decode(json!({
         "metadata": {"name": "web", "namespace": "shop"},
         "spec": {"selector": {"matchLabels": {"app": "web"}}, "minAvailable": "50%", "unhealthyPodEvictionPolicy": "AlwaysAllow"},
-        "status": {"disruptionsAllowed": 0, "currentHealthy": 2, "disruptedPods": null},
+        "status": {"disruptionsAllowed": 0, "currentHealthy": 2, "disruptedPods": {"a": "2026-01-01T00:00:00Z"}},
     }));
     assert_eq!(budget.min_available, Some(IntOrPercent::Percent(50)));
     assert_eq!(
         (budget.max_unavailable, budget.disruptions_allowed, budget.always_allow_unhealthy),
         (None, Some(0), true)
     );
+    assert_eq!(budget.disrupted_pods, ["a"]);
+    let without: PodDisruptionBudget = decode(json!({"status": {"disruptedPods": null}}));
+    assert!(without.disrupted_pods.is_empty());
     let max = |value: Value| decode::<PodDisruptionBudget>(json!({"spec": {"maxUnavailable": value}})).max_unavailable;
     assert_eq!(max(json!(1)), Some(IntOrPercent::Int(1)));
     assert_eq!(max(json!("0%")), Some(IntOrPercent::Percent(0)));

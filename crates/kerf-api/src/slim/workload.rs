@@ -65,6 +65,8 @@ pub struct PodDisruptionBudget {
     pub always_allow_unhealthy: bool,
     /// `status.disruptionsAllowed`; `None` if no controller has written it.
     pub disruptions_allowed: Option<i32>,
+    /// Names of the pods in `status.disruptedPods`: evicted, and counted in `disruptions_allowed`.
+    pub disrupted_pods: Vec<Str>,
 }
 
 /// Number or percentage of pods.

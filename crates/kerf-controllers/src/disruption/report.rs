@@ -60,6 +60,7 @@ fn block_event(block: &BlockReason) -> BlockEvent {
         | BlockReason::ClaimNotInitialized
         | BlockReason::DisruptionBudget(_)
         | BlockReason::DriftBackoff { .. }
+        | BlockReason::DriftSurge
         | BlockReason::ScaleDownFirst(_)
         | BlockReason::NodeLimit(_)
         | BlockReason::NoSaving

@@ -6,7 +6,7 @@
 use futures::future::join_all;
 use jiff::Timestamp;
 use kerf_api::slim::{Node, Pod, Str};
-use kerf_engine::{DisruptionCommand, Method};
+use kerf_engine::{BlockReason, CommandNode, DisruptionCommand, Method, blocked_by_budget};
 use kerf_state::TrackedClaim;
 
 use super::churn_backoff::{self, OfferingKey};
@@ -26,16 +26,24 @@ impl CommandQueue {
         if decision.command.nodes.iter().any(|node| self.is_disrupting(&node.claim)) {
             return Err(Error::Invalid("candidate is being disrupted".to_owned()));
         }
+        if let Some(why) = decision.command.nodes.iter().find_map(|node| self.block_by_budget(&decision.command, node))
+        {
+            log_decision!(debug, decision, error = %why, "not disrupting node(s), a PodDisruptionBudget is used up");
+            return Ok(());
+        }
         let reservation = self.reserve_node_limit(&decision.command)?;
         // Operators search for this line. It is logged before the first write.
         log_decision!(info, decision, "disrupting node(s)");
         let reason = decision.command.reason().to_string();
-        let marks = join_all(decision.command.nodes.iter().map(|node| async {
-            let marked = CandidateNames { node: node.name.clone(), claim: node.claim.clone() };
-            taint::mark(&self.ctx, &marked, &reason).await.map(|()| marked)
-        }));
+        let marks = join_all(decision.command.nodes.iter().map(|node| self.mark_candidate(&decision, node, &reason)));
         let (marked, errors): (Vec<_>, Vec<_>) = marks.await.into_iter().partition(Result::is_ok);
-        let marked: Vec<CandidateNames> = marked.into_iter().filter_map(Result::ok).collect();
+        let is_blocked = marked.iter().any(|marked| matches!(marked, Ok(None)));
+        let marked: Vec<CandidateNames> = marked.into_iter().filter_map(Result::ok).flatten().collect();
+        if is_blocked && (marked.is_empty() || !decision.command.replacements.is_empty()) {
+            // Not a failure: the next pass removes the marks and decides again.
+            log_decision!(debug, decision, "not disrupting node(s), a PodDisruptionBudget is used up");
+            return Ok(());
+        }
         if !errors.is_empty() && (marked.is_empty() || !decision.command.replacements.is_empty()) {
             return self.abandon_command(&decision, errors.into_iter().filter_map(Result::err).collect());
         }
@@ -50,6 +58,35 @@ impl CommandQueue {
         drop(reservation);
         self.track(decision, nodes, replacements);
         Ok(())
+    }
+
+    /// Marks a candidate. Returns `None` if evictions on other nodes have used up a
+    /// PodDisruptionBudget of its pods since the decision.
+    async fn mark_candidate(
+        &self,
+        decision: &Decision,
+        node: &CommandNode,
+        reason: &str,
+    ) -> Result<Option<CandidateNames>, Error> {
+        let marked = CandidateNames { node: node.name.clone(), claim: node.claim.clone() };
+        let check = || self.block_by_budget(&decision.command, node);
+        let is_marked = taint::mark(&self.ctx, &marked, reason, check).await?;
+        Ok(is_marked.then_some(marked))
+    }
+
+    /// Returns the reason if a PodDisruptionBudget does not allow the disruption of a candidate now,
+    /// with Kerf's own evictions counted. A node with a termination grace period may drift whatever
+    /// its pods forbid (spec 03 §5.3).
+    fn block_by_budget(&self, command: &DisruptionCommand, node: &CommandNode) -> Option<BlockReason> {
+        let (now, cluster) = (self.ctx.now(), self.ctx.cluster.lock());
+        let claim = cluster.get::<TrackedClaim>(&node.claim);
+        let has_grace_period =
+            claim.is_some_and(|claim| claim.engine_claim.lifecycle.termination_grace_period.is_some());
+        if has_grace_period && matches!(command.method, Method::Drift | Method::StaticDrift) {
+            return None;
+        }
+        let budgets = cluster.budgets_with_own_evictions(now);
+        blocked_by_budget(cluster.pods_on(&node.name).map(AsRef::as_ref), &budgets, now)
     }
 
     /// Reserves one node under the node limit of a static NodePool, because the static provisioner
@@ -95,13 +132,10 @@ impl CommandQueue {
                     churn_backoff::replaced_annotation(&cluster, command, planned, decision.created)
                 };
                 node_claim.metadata.annotations.get_or_insert_default().extend(annotation);
-                let name = claim::create(&self.ctx, planned, &node_claim, reason).await?;
-                Ok(CommandReplacement {
-                    name: Str::from(name),
-                    pool: planned.pool.clone(),
-                    offerings,
-                    is_initialized: false,
-                })
+                let name = Str::from(claim::create(&self.ctx, planned, &node_claim, reason).await?);
+                // Until the replacement is launched, provisioning leaves these pods out.
+                self.ctx.cluster.lock().assign_pods(&planned.pods, &name);
+                Ok(CommandReplacement { name, pool: planned.pool.clone(), offerings, is_initialized: false })
             }
         });
         let (created, errors): (Vec<_>, Vec<_>) = join_all(creations).await.into_iter().partition(Result::is_ok);

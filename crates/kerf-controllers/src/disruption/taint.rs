@@ -13,6 +13,7 @@ use kerf_api::conditions::{ConditionSet, DISRUPTION_REASON, ObjectFacts, depende
 use kerf_api::nodeclaim::NodeClaim;
 use kerf_api::slim::Str;
 use kerf_api::taints::DISRUPTED;
+use kerf_engine::BlockReason;
 use kerf_runtime::{ApiError, MergePatch};
 
 use crate::actions;
@@ -32,10 +33,32 @@ pub(crate) struct CandidateNames {
     pub(crate) claim: Str,
 }
 
-/// Marks a node and its claim. An object that no longer exists counts as marked.
-pub(crate) async fn mark(ctx: &Context, names: &CandidateNames, reason: &str) -> Result<(), Error> {
+/// Marks a node and its claim. An object that no longer exists counts as marked. `check` runs before
+/// each write of the disruption reason. Returns false if it returned a block reason; then the reason
+/// was not written.
+pub(crate) async fn mark(
+    ctx: &Context,
+    names: &CandidateNames,
+    reason: &str,
+    check: impl Fn() -> Option<BlockReason>,
+) -> Result<bool, Error> {
     with_retries("tainting node", || set_taint(ctx, &names.node, true)).await?;
-    with_retries("setting disruption reason", || set_disruption_reason(ctx, &names.claim, Some(reason))).await
+    let mut delay = MARK_RETRY_DELAY;
+    for attempts in 1.. {
+        if check().is_some() {
+            return Ok(false);
+        }
+        match set_disruption_reason(ctx, &names.claim, Some(reason)).await {
+            Ok(()) | Err(ApiError::NotFound) => break,
+            Err(cause) if attempts == MARK_ATTEMPTS_MAX => {
+                return Err(Error::Api { operation: "setting disruption reason", cause });
+            }
+            Err(_) => {}
+        }
+        tokio::time::sleep(delay).await;
+        delay *= 5;
+    }
+    Ok(true)
 }
 
 /// Removes the marks. A node that is being deleted keeps its taint.

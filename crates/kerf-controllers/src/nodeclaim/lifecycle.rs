@@ -11,9 +11,11 @@ mod health;
 mod initialization;
 mod launch;
 mod liveness;
+mod never_ready;
 mod registration;
 
-use std::sync::Arc;
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use kerf_api::conditions::{
@@ -44,6 +46,10 @@ pub(crate) struct Lifecycle {
     ctx: Context,
     launch_cache: LaunchCache,
     health: Arc<RegistrationHealth>,
+    /// UIDs of claims that are not initialized and whose node was Ready once.
+    ready_once: Mutex<BTreeSet<String>>,
+    /// Time since when this process sees changes of nodes.
+    started_at: jiff::Timestamp,
 }
 
 /// The copy of a claim that the steps change.
@@ -62,7 +68,13 @@ enum LifecycleStep {
 
 impl Lifecycle {
     pub(crate) fn new(ctx: Context, health: Arc<RegistrationHealth>) -> Self {
-        Self { ctx, launch_cache: LaunchCache::default(), health }
+        let started_at = ctx.now();
+        Self { ctx, launch_cache: LaunchCache::default(), health, ready_once: Mutex::default(), started_at }
+    }
+
+    fn ready_once(&self) -> MutexGuard<'_, BTreeSet<String>> {
+        // Every change is a single statement, so a panic elsewhere leaves the set valid.
+        self.ready_once.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn advance(&self, tracked: &TrackedClaim) -> Result<ReconcileAction, Interrupted> {
@@ -81,10 +93,12 @@ impl Lifecycle {
                 Err(error) => errors.push(error),
             }
         }
-        match self.check_liveness(&mut update).await {
-            Ok(LifecycleStep::Continue(action)) => next = next.soonest(action),
-            Ok(LifecycleStep::Deleted) => return Ok(ReconcileAction::Done),
-            Err(error) => errors.push(error),
+        for outcome in [self.check_liveness(&mut update).await, self.check_never_ready(&mut update).await] {
+            match outcome {
+                Ok(LifecycleStep::Continue(action)) => next = next.soonest(action),
+                Ok(LifecycleStep::Deleted) => return Ok(ReconcileAction::Done),
+                Err(error) => errors.push(error),
+            }
         }
 
         if let Some(delay) = self.startup_reasons_delay(&stored, &update) {
@@ -169,7 +183,12 @@ impl Reconcile for Lifecycle {
 
     async fn reconcile(&self, name: &Str) -> Result<ReconcileAction, Error> {
         let Some(claim) = self.ctx.managed_claim(name) else { return Ok(ReconcileAction::Done) };
-        let outcome = if claim.is_terminating() { self.finalize(&claim).await } else { self.advance(&claim).await };
+        let outcome = if claim.is_terminating() {
+            self.ready_once().remove(claim.uid());
+            self.finalize(&claim).await
+        } else {
+            self.advance(&claim).await
+        };
         Interrupted::into_result(outcome)
     }
 }

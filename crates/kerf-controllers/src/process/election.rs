@@ -28,6 +28,7 @@ impl Election {
         let (metrics, name) = (ctx.metrics.clone(), election.name.clone());
         metrics.leader_election_slowpath.add(&[&name], 0.0);
         let lease = Lease::new(client, settings, ctx.clock)
+            .with_write_gate(election.write_gate.clone())
             .with_slow_path_callback(move || metrics.leader_election_slowpath.inc(&[&name]));
         let this = Self(Some((lease, ctx.metrics.clone(), election.name.clone())));
         this.set_leader_status(0.0);

@@ -1,21 +1,13 @@
-//! HTTP endpoints: metrics on one port, liveness and readiness on another (spec 07 §3 and §4).
+//! HTTP endpoints: metrics, liveness and readiness, and debug endpoints (spec 07 §3 and §4).
 //! Readiness does not depend on leadership: a standby is ready.
 
-use std::convert::Infallible;
-use std::net::SocketAddr;
 use std::sync::Arc;
 
-use bytes::Bytes;
-use http::{Method, Request, Response};
-use http_body_util::Full;
-use hyper::body::Incoming;
-use hyper::service::service_fn;
-use hyper_util::rt::{TokioExecutor, TokioIo};
-use hyper_util::server::conn::auto;
 use kerf_runtime::{WatchHandle, WatchPhase};
-use tokio::net::TcpListener;
 use tokio::task::JoinSet;
+use tracing::warn;
 
+use super::http_server::{HttpResponse, serve};
 use super::status::ProcessStatus;
 use super::{ProcessSettings, REQUIRED_KINDS, RunError, freshness};
 use crate::context::Context;
@@ -23,31 +15,53 @@ use crate::context::Context;
 /// Content type of Prometheus' text format.
 const METRICS_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// Opens the ports of the settings. The endpoints are served until `tasks` is dropped.
+/// Opens the addresses of the settings. The endpoints are served until `tasks` is dropped.
 pub(super) async fn start(
     ctx: &Context,
     status: &Arc<ProcessStatus>,
     settings: &ProcessSettings,
     tasks: &mut JoinSet<()>,
 ) -> Result<(), RunError> {
-    if let Some(port) = settings.metrics_port {
-        let (ctx, status) = (ctx.clone(), status.clone());
-        serve(SocketAddr::new(settings.address, port), tasks, move |path, _| match path {
-            "/metrics" => (200, METRICS_TYPE, ctx.metrics_text() + &status.metrics_text()),
-            "/decisions" => (200, "application/json", status.history().json().to_string()),
-            _ => (404, "text/plain", "404 page not found\n".to_owned()),
+    if let Some(address) = settings.metrics {
+        let (ctx, metrics_status) = (ctx.clone(), status.clone());
+        let debug_status = (settings.debug == Some(address)).then(|| status.clone());
+        serve(address, tasks, move |path, _| match (path, &debug_status) {
+            ("/metrics", _) => (200, METRICS_TYPE, ctx.metrics_text() + &metrics_status.metrics_text()),
+            (_, Some(status)) => debug_response(path, status),
+            (_, None) => not_found(),
         })
         .await?;
     }
-    if let Some(port) = settings.health_probe_port {
+    if let Some(address) = settings.debug.filter(|address| settings.metrics != Some(*address)) {
         let status = status.clone();
-        serve(SocketAddr::new(settings.address, port), tasks, move |path, query| {
+        // Without debug endpoints the controllers still work, for example beside another process on
+        // the default address.
+        if let Err(error) = serve(address, tasks, move |path, _| debug_response(path, &status)).await {
+            warn!(%error, "the debug endpoints are not served");
+        }
+    }
+    if let Some(address) = settings.health_probes {
+        let status = status.clone();
+        serve(address, tasks, move |path, query| {
             let (code, text) = probe(path, query, HealthChecks::of(&status));
             (code, "text/plain; charset=utf-8", text)
         })
         .await?;
     }
     Ok(())
+}
+
+/// Returns the response of a debug endpoint. They show names of pods and nodes, so they are not
+/// served on the addresses of metrics and probes.
+fn debug_response(path: &str, status: &ProcessStatus) -> HttpResponse {
+    match path {
+        "/decisions" => (200, "application/json", status.history().json().to_string()),
+        _ => not_found(),
+    }
+}
+
+fn not_found() -> HttpResponse {
+    (404, "text/plain", "404 page not found\n".to_owned())
 }
 
 /// Results of the checks.
@@ -111,50 +125,6 @@ fn probe(path: &str, query: &str, checks: HealthChecks) -> (u16, String) {
     text += endpoint;
     text += if is_healthy { " check passed\n" } else { " check failed\n" };
     (if is_healthy { 200 } else { 500 }, text)
-}
-
-/// Serves HTTP GET requests. `handler` maps path and query to status code, content type and body.
-async fn serve(
-    address: SocketAddr,
-    tasks: &mut JoinSet<()>,
-    handler: impl Fn(&str, &str) -> (u16, &'static str, String) + Send + Sync + 'static,
-) -> Result<(), RunError> {
-    let listener =
-        TcpListener::bind(address).await.map_err(|cause| RunError::Listen { port: address.port(), cause })?;
-    let handler = Arc::new(handler);
-    tasks.spawn(async move {
-        let mut connections = JoinSet::new();
-        loop {
-            // An accept error, such as too many open files, may be temporary.
-            let Ok((stream, _)) = listener.accept().await else {
-                tokio::time::sleep(std::time::Duration::from_millis(100)).await;
-                continue;
-            };
-            while connections.try_join_next().is_some() {}
-            let handler = handler.clone();
-            connections.spawn(async move {
-                let service = service_fn(move |request: Request<Incoming>| {
-                    let response = respond(&request, handler.as_ref());
-                    async move { Ok::<_, Infallible>(response) }
-                });
-                // A client that closes the connection early is not an error.
-                let _ = auto::Builder::new(TokioExecutor::new()).serve_connection(TokioIo::new(stream), service).await;
-            });
-        }
-    });
-    Ok(())
-}
-
-fn respond(
-    request: &Request<Incoming>,
-    handler: &(impl Fn(&str, &str) -> (u16, &'static str, String) + ?Sized),
-) -> Response<Full<Bytes>> {
-    let (code, content_type, text) = match *request.method() {
-        Method::GET | Method::HEAD => handler(request.uri().path(), request.uri().query().unwrap_or_default()),
-        _ => (405, "text/plain", "method not allowed\n".to_owned()),
-    };
-    let response = Response::builder().status(code).header("content-type", content_type).body(Full::from(text));
-    response.unwrap_or_else(|_| Response::new(Full::default()))
 }
 
 #[cfg(test)]

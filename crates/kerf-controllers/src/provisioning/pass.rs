@@ -1,15 +1,17 @@
 //! `provisioner`: passes over pending pods, each on one consistent state of the cluster (spec 02
 //! §1.3).
 //!
-//! No pass starts while a claim is not launched. So a pod that is still pending is simulated
-//! together with the instance that was launched for it. The engine tries that instance first, so a
-//! later pass keeps the packing of the earlier one.
+//! A pass waits until claims are launched. So a pod that is still pending is simulated together
+//! with the instance that was launched for it. The engine tries that instance first, so a later pass
+//! keeps the packing of the earlier one. A claim that is not launched within ten seconds delays only
+//! its own pods: they stay assigned to it and are left out of the pass (spec 04 §4.9).
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures::future::join_all;
+use kerf_api::annotations::kerf::REPLACES_NEVER_READY;
 use kerf_api::nodepool::NodePool;
 use kerf_api::quantity::Quantity;
 use kerf_api::slim::{Pod, Str};
@@ -111,7 +113,7 @@ impl Provisioner {
         let start = Instant::now();
         let mut last_logged = start;
         loop {
-            let synced = self.ctx.cluster.lock().check_synced();
+            let synced = self.ctx.cluster.lock().check_synced_for_provisioning(self.ctx.now());
             let now = Instant::now();
             let SyncStatus::Unsynced(missing) = synced else { return };
             if now - start >= UNSYNCED_WARN_AFTER && now - last_logged >= UNSYNCED_WARN_INTERVAL {
@@ -177,7 +179,11 @@ impl Provisioner {
         let settings = &self.ctx.settings.engine;
         let checks_preferences = settings.preference_policy == PreferencePolicy::Respect && enabled!(Level::INFO);
         let (mut count, mut with_blocking_preferences) = (0, Vec::new());
-        for pod in cluster.all::<Pod>().values().filter(|pod| is_provisionable(pod, settings)) {
+        let assigned = cluster.pods_of_unlaunched_claims();
+        for (key, pod) in cluster.all::<Pod>().iter().filter(|(_, pod)| is_provisionable(pod, settings)) {
+            if assigned.contains(key) {
+                continue;
+            }
             count += 1;
             if checks_preferences && preference_warnings::has_blocking_preference(pod) {
                 with_blocking_preferences.push(pod.clone());
@@ -247,11 +253,16 @@ impl Provisioner {
     async fn create_claim(&self, planned: &PlannedClaim, pools: &BTreeMap<Str, Arc<NodePool>>) -> Result<(), Error> {
         let Some(pool) = pools.get(&planned.pool) else { return Err(Error::PoolNotFound(planned.pool.to_string())) };
         self.check_limits(&planned.pool)?;
-        let created = claim::create(&self.ctx, planned, &claim::build_claim(planned, pool), "provisioned").await;
+        let mut node_claim = claim::build_claim(planned, pool);
+        if let Some(replaced) = self.ctx.cluster.lock().never_ready_claim_of(&planned.pods) {
+            let annotations = node_claim.metadata.annotations.get_or_insert_default();
+            annotations.insert(REPLACES_NEVER_READY.to_owned(), replaced.to_string());
+        }
+        let created = claim::create(&self.ctx, planned, &node_claim, "provisioned").await;
         let pods: Vec<Arc<Pod>> = {
             let mut cluster = self.ctx.cluster.lock();
             if let Ok(name) = &created {
-                planned.pods.iter().for_each(|pod| cluster.record_launched_for(pod.clone(), Str::from(name.as_str())));
+                cluster.record_created_for(&planned.pods, &Str::from(name.as_str()), self.ctx.now());
             }
             planned.pods.iter().filter_map(|pod| cluster.get::<Pod>(pod).cloned()).collect()
         };

@@ -23,6 +23,7 @@ pub(super) fn is_ignored(unplaced: &UnplacedPod) -> bool {
         Reason::OptedOut { .. } | Reason::Invalid(_) | Reason::Volume(_) => true,
         Reason::NoPools
         | Reason::ReservedCapacityDeferred
+        | Reason::LaunchBackoff { .. }
         | Reason::DynamicResources
         | Reason::NoTypes
         | Reason::MinValuesAfterTruncation { .. }
@@ -80,6 +81,10 @@ fn report_unplaced(ctx: &Context, pod: &Pod, reason: &Reason) {
         // The caller logs `NoPools` once for all pods; a pod that waits for reserved capacity is
         // retried at once.
         Reason::NoPools | Reason::ReservedCapacityDeferred => {}
+        Reason::LaunchBackoff { .. } => {
+            info!(Pod = %key_reference(&name), error = %reason, "waiting before the next node is launched");
+            ctx.publish(events::launch_backoff(pod, &reason.to_string()));
+        }
         Reason::DynamicResources => ctx.publish(events::failed_scheduling(pod, &reason.to_string())),
         Reason::NoTypes | Reason::MinValuesAfterTruncation { .. } | Reason::RejectedByAllPools(_) => {
             error!(Pod = %key_reference(&name), error = %reason, "could not schedule pod");

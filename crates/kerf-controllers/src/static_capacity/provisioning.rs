@@ -11,20 +11,21 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use jiff::Timestamp;
+use kerf_api::annotations::kerf::REPLACES_NEVER_READY;
 use kerf_api::conditions::{ConditionStatus, READY};
 use kerf_api::nodepool::{NODES_RESOURCE, NodePool};
 use kerf_api::quantity::Quantity;
 use kerf_api::slim::Str;
 use kerf_engine::catalogue::InstanceTypes;
 use kerf_engine::{PlannedClaim, claim_from_template};
-use kerf_runtime::ReconcileAction;
+use kerf_runtime::{ApiError, ReconcileAction};
 use kerf_state::{NodeClassState, to_engine_pool};
 use tracing::info;
 
 use super::{POOL_CHECK_INTERVAL, static_pool};
 use crate::actions;
 use crate::context::Context;
-use crate::error::Error;
+use crate::error::{Error, Interrupted};
 use crate::provisioning::claim::build_claim;
 use kerf_operator::Reconcile;
 use kerf_operator::logs::reference;
@@ -73,8 +74,26 @@ impl StaticProvisioning {
         None
     }
 
+    /// Fails unless the API server has this NodePool and is not deleting it. With foreground
+    /// deletion the deletions of the claims arrive before the deletion of their NodePool.
+    async fn check_not_deleted(&self, pool: &NodePool, name: &str) -> Result<(), Interrupted> {
+        match actions::pool::read(&self.ctx, name).await {
+            Ok(stored) if stored.metadata.deletion_timestamp.is_none() && stored.metadata.uid == pool.metadata.uid => {
+                Ok(())
+            }
+            Ok(_) | Err(ApiError::NotFound) => Err(Interrupted::Requeue(ReconcileAction::Done)),
+            Err(cause) => Err(Error::Api { operation: "getting nodepool", cause }.into()),
+        }
+    }
+
     async fn create(&self, planned: &PlannedClaim, pool: &NodePool, name: &str) -> Result<(), Error> {
-        let outcome = actions::claim::create(&self.ctx, &build_claim(planned, pool)).await;
+        let mut node_claim = build_claim(planned, pool);
+        let replaced = self.ctx.cluster.lock().take_never_ready_of_pool(name);
+        if let Some(replaced) = replaced {
+            let annotations = node_claim.metadata.annotations.get_or_insert_default();
+            annotations.insert(REPLACES_NEVER_READY.to_owned(), replaced.to_string());
+        }
+        let outcome = actions::claim::create(&self.ctx, &node_claim).await;
         // Cluster state contains the claim now, or its creation has failed; the reservation is not
         // needed in either case.
         self.ctx.cluster.lock().release_nodes(name, 1);
@@ -127,6 +146,13 @@ impl Reconcile for StaticProvisioning {
         if granted == 0 {
             info!("nodepool node limit reached");
             return Ok(ReconcileAction::RequeueAfter(LIMIT_REACHED_RETRY_DELAY));
+        }
+        if let Err(error) = self.check_not_deleted(&pool, name).await {
+            self.ctx.cluster.lock().release_nodes(name, granted);
+            return match error {
+                Interrupted::Requeue(action) => Ok(action),
+                Interrupted::Failed(error) => Err(error),
+            };
         }
         let planned = claim_from_template(
             &to_engine_pool(&pool, &NodeClassState::Ready, None),

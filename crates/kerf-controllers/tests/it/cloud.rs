@@ -38,6 +38,8 @@ pub(crate) struct ScriptedCloud {
     inner: Kwok,
     launches: Mutex<VecDeque<ScriptedLaunch>>,
     pub(crate) always_fails: Mutex<Option<fn() -> CreateError>>,
+    /// NodePools whose launches fail.
+    pub(crate) failing_pools: Mutex<Vec<&'static str>>,
     terminations: Mutex<VecDeque<ScriptedTermination>>,
     pub(crate) instances: Mutex<Option<Vec<Instance>>>,
     pub(crate) drift: Mutex<Option<ScriptedDrift>>,
@@ -55,6 +57,7 @@ impl ScriptedCloud {
             inner,
             launches: Mutex::default(),
             always_fails: Mutex::default(),
+            failing_pools: Mutex::default(),
             terminations: Mutex::default(),
             instances: Mutex::default(),
             drift: Mutex::default(),
@@ -97,6 +100,10 @@ impl CloudProvider for ScriptedCloud {
         self.created.fetch_add(1, Ordering::SeqCst);
         if let Some(fail) = *self.always_fails.lock().unwrap() {
             return futures::future::ready(Err(fail())).boxed();
+        }
+        let pool = claim.metadata.labels.as_ref().and_then(|labels| labels.get("karpenter.sh/nodepool"));
+        if pool.is_some_and(|pool| self.failing_pools.lock().unwrap().iter().any(|failing| failing == pool)) {
+            return futures::future::ready(Err(CreateError::Other("throttled".into()))).boxed();
         }
         match self.launches.lock().unwrap().pop_front() {
             None => self.inner.create(claim),

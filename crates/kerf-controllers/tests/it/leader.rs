@@ -10,7 +10,7 @@ use kerf_api::nodepool::NodePool;
 use kerf_controllers::{Context, LeaderElection, Metrics, ProcessSettings, RunError, Settings};
 use kerf_kwok::{Kwok, built_in_catalogue};
 use kerf_operator::{Recorder, SharedCluster};
-use kerf_runtime::Shutdown;
+use kerf_runtime::{Shutdown, WriteGate};
 use kerf_sandbox::{AuditedWrite, Fault, FaultRule};
 use kube::api::{Api, Patch, PatchParams, PostParams};
 use serde_json::json;
@@ -33,6 +33,8 @@ fn start(env: &TestEnv, agent: &'static str) -> LeaderProcess {
 
 /// Starts a process with separate clients for the controllers and the lease.
 fn start_with(env: &TestEnv, agent: &'static str, client: kube::Client, lease_client: kube::Client) -> LeaderProcess {
+    let write_gate = WriteGate::default();
+    let client = write_gate.wrap(client);
     let recorder = Arc::new(Recorder::new(client.clone(), env.clock, 1));
     let metrics = Arc::new(Metrics::new());
     let ctx = Context {
@@ -48,6 +50,7 @@ fn start_with(env: &TestEnv, agent: &'static str, client: kube::Client, lease_cl
         name: "karpenter-leader-election".into(),
         namespace: "kube-system".into(),
         identity: agent.into(),
+        write_gate,
     };
     let settings = ProcessSettings { leader_election: Some(election), ..ProcessSettings::default() };
     let (shutdown, stop) = Shutdown::new();
@@ -144,6 +147,29 @@ async fn after_sigterm_the_other_process_leads_within_two_seconds() {
     let later = env.server.take_audit();
     let all: Vec<AuditedWrite> = writes.into_iter().chain(later).collect();
     assert_one_after_the_other(&all, "kerf-one", "kerf-two");
+}
+
+// spec 07 #69
+#[tokio::test(start_paused = true)]
+async fn a_leader_that_was_stopped_longer_than_its_lease_writes_nothing() {
+    let env = TestEnv::without_controllers().await;
+    env.create::<NodePool>(pool("general", json!({}))).await;
+    let one = start(&env, "kerf-one");
+    env.wait(5).await;
+    assert!(one.is_leader());
+    env.server.start_audit();
+    for n in 0..5 {
+        env.pending_pod(&format!("web-{n}"), "60", json!({})).await;
+    }
+    // The process does not run, and time passes.
+    let stopped_at = env.clock.now();
+    tokio::time::advance(std::time::Duration::from_secs(20)).await;
+    let ended = one.running.await.unwrap();
+    assert!(matches!(ended, Err(RunError::Lease(_))), "{ended:?}");
+    let writes = env.server.take_audit();
+    let late: Vec<&AuditedWrite> =
+        writes.iter().filter(|write| write.user_agent == "kerf-one" && write.at > stopped_at).collect();
+    assert!(late.iter().all(|write| write.resource == "leases"), "{late:#?}");
 }
 
 // spec 07 #68

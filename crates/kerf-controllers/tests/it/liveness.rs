@@ -68,6 +68,11 @@ async fn a_claim_whose_node_never_joins_is_deleted_after_15_minutes() {
 async fn a_registered_claim_is_never_deleted_by_liveness() {
     let env = TestEnv::start().await;
     env.create_claim("a", json!({})).await;
+    env.wait(5).await;
+    let node = env.only_node().await.metadata.name.unwrap();
+    env.make_ready(&node).await;
+    env.wait(5).await;
+    env.set_ready_condition(&node, "False").await;
     // Eight times the registration timeout.
     env.wait(2 * 3600).await;
     assert_eq!(claim_condition(&env.only_claim().await, "Registered"), "True/Registered");

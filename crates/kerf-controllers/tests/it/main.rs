@@ -21,9 +21,11 @@ mod disruption_queue;
 mod disruption_scale;
 mod expiration;
 mod launch;
+mod launch_backoff;
 mod leader;
 mod liveness;
 mod metrics;
+mod never_ready;
 mod nodepool;
 mod process;
 mod provisioning;
@@ -35,6 +37,7 @@ mod static_pools;
 mod termination;
 mod test_cluster;
 mod test_env;
+mod unlaunched_claims;
 mod workload_simulation;
 
 // The allocator of the program, so that tests run with the same one.

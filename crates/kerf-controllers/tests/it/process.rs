@@ -8,7 +8,7 @@ use kerf_controllers::{Context, Metrics, ProcessSettings, Settings};
 use kerf_kwok::{Kwok, built_in_catalogue};
 use kerf_operator::logs::Level;
 use kerf_operator::{Recorder, SharedCluster};
-use kerf_runtime::{Clock, Shutdown};
+use kerf_runtime::{Clock, Shutdown, WriteGate};
 use kerf_sandbox::{ApiServer, ApiServerConfig};
 use kube::api::DeleteParams;
 use serde_json::{Value, json};
@@ -77,15 +77,17 @@ async fn wait_for_code(port: u16, path: &str, code: u16) -> String {
 #[tokio::test]
 async fn readiness_waits_for_the_crds_and_not_for_the_lease() {
     let server = ApiServer::new(ApiServerConfig::new(Clock::system(), 7));
-    let (health, metrics) = (free_port(), free_port());
+    let (health, metrics, debug) = (free_port(), free_port(), free_port());
+    let loopback = |port: u16| Some((std::net::Ipv4Addr::LOCALHOST, port).into());
     let settings = ProcessSettings {
-        address: std::net::Ipv4Addr::LOCALHOST.into(),
-        health_probe_port: Some(health),
-        metrics_port: Some(metrics),
+        health_probes: loopback(health),
+        metrics: loopback(metrics),
+        debug: loopback(debug),
         leader_election: Some(kerf_controllers::LeaderElection {
             name: "l".into(),
             namespace: "default".into(),
             identity: "me".into(),
+            write_gate: WriteGate::default(),
         }),
     };
     // Another process is the leader.
@@ -108,7 +110,8 @@ async fn readiness_waits_for_the_crds_and_not_for_the_lease() {
     assert!(text.contains("leader_election_master_status{name=\"l\"} 0"), "{text}");
     assert!(text.contains("\nprocess_resident_memory_bytes ") && text.contains("\nprocess_cpu_seconds_total "));
     assert_eq!(get(metrics, "/debug/pprof/").await.0, 404);
-    let decisions = serde_json::from_str::<Value>(&get(metrics, "/decisions").await.1).unwrap();
+    assert_eq!(get(metrics, "/decisions").await.0, 404, "only on the debug address");
+    let decisions = serde_json::from_str::<Value>(&get(debug, "/decisions").await.1).unwrap();
     assert_eq!(decisions, json!({"decisions": [], "lastPass": null}));
 }
 
@@ -175,8 +178,12 @@ async fn the_log_lines_of_a_nodes_life_are_in_order() {
 async fn requests_of_every_component_are_counted() {
     let env = TestEnv::without_controllers().await;
     env.create::<NodePool>(pool("general", json!({}))).await;
-    let election =
-        kerf_controllers::LeaderElection { name: "l".into(), namespace: "default".into(), identity: "me".into() };
+    let election = kerf_controllers::LeaderElection {
+        name: "l".into(),
+        namespace: "default".into(),
+        identity: "me".into(),
+        write_gate: WriteGate::default(),
+    };
     let settings = ProcessSettings { leader_election: Some(election), ..ProcessSettings::default() };
     let process = start(&env.server, settings);
     env.wait(2).await;

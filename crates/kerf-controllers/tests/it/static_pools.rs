@@ -9,7 +9,7 @@ use kerf_api::nodeclaim::NodeClaim;
 use kerf_api::nodepool::NodePool;
 use kerf_cloud::CreateError;
 use kerf_kwok::{Kwok, built_in_catalogue};
-use kerf_sandbox::{Fault, Verb};
+use kerf_sandbox::{Fault, FaultRule, Verb};
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
@@ -84,6 +84,32 @@ async fn a_static_pool_gets_its_nodes_from_its_template() {
     env.delete_claim(&remaining_claims(&env).await[0]).await;
     env.wait(3).await;
     assert_eq!(remaining_claims(&env).await.len(), 5);
+}
+
+// spec 04 #151
+#[tokio::test(start_paused = true)]
+async fn a_pool_that_is_being_deleted_gets_no_instance() {
+    let mut env = TestEnv::without_controllers().await;
+    env.settings.static_capacity = true;
+    env.create::<NodePool>(pool("general", json!({"replicas": 3}))).await;
+    // With foreground deletion the deletions of the claims arrive before that of the pool.
+    let late = FaultRule::new(Fault::LateWatch { by: std::time::Duration::from_secs(60) }, 1_000_000);
+    let rule = FaultRule { user_agent_prefix: "kerf".into(), resources: vec!["nodepools".into()], ..late };
+    env.server.set_faults(vec![rule], 1);
+    let cloud = Kwok::new(env.server.client_as("kwok"), env.clock, built_in_catalogue());
+    let env = env.start_controllers(Arc::new(cloud)).await;
+    env.wait(70).await;
+    assert_eq!(remaining_claims(&env).await.len(), 3);
+    let finalizers = json!({"metadata": {"finalizers": ["example.com/foreground"]}});
+    env.patch::<NodePool>("general", finalizers).await;
+    env.api::<NodePool>().delete("general", &DeleteParams::default()).await.unwrap();
+    for claim in remaining_claims(&env).await {
+        env.delete_claim(&claim).await;
+        env.wait(1).await;
+    }
+    env.wait(20).await;
+    assert_eq!(env.metrics.nodeclaims_created.get(&["provisioned", "general", "false"]), 3.0);
+    assert_eq!(remaining_claims(&env).await, Vec::<String>::new());
 }
 
 // spec 04 #114

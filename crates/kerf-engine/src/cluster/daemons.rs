@@ -38,16 +38,7 @@ impl Daemon {
     ) -> Self {
         let newest = pods
             .iter()
-            .filter(|pod| {
-                pod.metadata.namespace == set.metadata.namespace
-                    && pod.metadata.owner_references.iter().any(|owner| {
-                        owner.kind == "DaemonSet"
-                            && owner.api_version == "apps/v1"
-                            && owner.name == set.metadata.name
-                            && (owner.uid.is_empty() || set.metadata.uid.is_empty() || owner.uid == set.metadata.uid)
-                    })
-            })
-            .filter(|pod| !pod.is_terminal())
+            .filter(|pod| is_pod_of(pod, set) && !pod.is_terminal())
             .max_by_key(|pod| (pod.metadata.creation_timestamp, pod.metadata.name.clone()));
         let mut pod = newest.map_or_else(|| from_template(set), |pod| pod.as_ref().clone());
         let template_affinity = set.template.spec.affinity.as_ref().and_then(|a| a.node_affinity.required.clone());
@@ -107,7 +98,19 @@ fn sets_intersect(a: RequirementSetIx, b: RequirementSetIx, table: &mut Requirem
     })
 }
 
-fn from_template(set: &DaemonSet) -> Pod {
+/// Returns true if the pod belongs to the DaemonSet.
+pub(super) fn is_pod_of(pod: &Pod, set: &DaemonSet) -> bool {
+    pod.metadata.namespace == set.metadata.namespace
+        && pod.metadata.owner_references.iter().any(|owner| {
+            owner.kind == "DaemonSet"
+                && owner.api_version == "apps/v1"
+                && owner.name == set.metadata.name
+                && (owner.uid.is_empty() || set.metadata.uid.is_empty() || owner.uid == set.metadata.uid)
+        })
+}
+
+/// Returns the pod that the DaemonSet's template describes.
+pub(super) fn from_template(set: &DaemonSet) -> Pod {
     let mut pod = Pod { spec: set.template.spec.clone(), ..Pod::default() };
     pod.metadata.namespace = set.metadata.namespace.clone();
     pod.metadata.labels = set.template.metadata.labels.clone();

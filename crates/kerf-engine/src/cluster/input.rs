@@ -104,6 +104,9 @@ pub enum PoolAvailability {
     Static,
     /// The pool's condition `Ready` is not True, for this reason.
     NotReady(Str),
+    /// The pool has limits, and this claim of it is not launched yet, so its use of the limits is
+    /// not known. The pool launches nothing until it is.
+    AwaitingLaunch(Str),
     /// The pool is being deleted.
     Deleting,
 }

@@ -77,6 +77,8 @@ pub enum BlockReason {
         /// End of the wait.
         until: Timestamp,
     },
+    /// As many drifted nodes of the NodePool are being replaced at once as may be.
+    DriftSurge,
     /// This static NodePool has more nodes than replicas. The surplus is deleted before drift
     /// continues.
     ScaleDownFirst(Str),
@@ -138,6 +140,7 @@ impl BlockReason {
             Self::InConsolidateAfter { .. } => "ConsolidateAfter",
             Self::DisruptionBudget(_) => "DisruptionBudget",
             Self::DriftBackoff { .. } => "DriftBackoff",
+            Self::DriftSurge => "DriftSurge",
             Self::ScaleDownFirst(_) => "ScaleDownFirst",
             Self::NodeLimit(_) => "NodeLimit",
             Self::PodsUnschedulable(_) => "PodsUnschedulable",
@@ -180,6 +183,7 @@ impl BlockReason {
             | Self::OnlyWhenEmpty(_)
             | Self::ClaimNotInitialized
             | Self::DisruptionBudget(_)
+            | Self::DriftSurge
             | Self::ScaleDownFirst(_)
             | Self::NodeLimit(_)
             | Self::PodsUnschedulable(_)
@@ -272,6 +276,7 @@ impl fmt::Display for BlockReason {
                 write!(f, "No allowed disruptions for disruption reason {reason} due to blocking budget")
             }
             Self::DriftBackoff { until } => write!(f, "Replacements of drifted nodes failed, next attempt at {until}"),
+            Self::DriftSurge => f.write_str("The replacements of other drifted nodes are being launched"),
             Self::ScaleDownFirst(pool) => write!(f, "NodePool \"{pool}\" has more nodes than replicas"),
             Self::NodeLimit(pool) => write!(f, "The node limit of NodePool \"{pool}\" does not allow a replacement"),
             Self::PodsUnschedulable(text) => f.write_str(text),
@@ -338,6 +343,7 @@ mod tests {
             BlockReason::InConsolidateAfter { until: at },
             BlockReason::DisruptionBudget(DisruptionReason::Empty),
             BlockReason::DriftBackoff { until: at },
+            BlockReason::DriftSurge,
             BlockReason::ScaleDownFirst(name()),
             BlockReason::NodeLimit(name()),
             BlockReason::PodsUnschedulable(String::new()),

@@ -24,23 +24,34 @@ struct PoolBudget {
     allowed: [u32; 3],
     disrupting: u32,
     charged: u32,
+    /// Number of drifted nodes whose replacement may be in flight at once.
+    surge_max: u32,
+    /// Number of drifted nodes whose replacement is in flight, those of this plan included.
+    surging: u32,
 }
+
+/// Number of nodes of a pool that may always have a replacement in flight for drift.
+const SURGE_MIN_NODES: u32 = 10;
+/// Part of a pool's nodes that may have a replacement in flight for drift: one in this many.
+const SURGE_FRACTION: u32 = 4;
 
 impl NodePoolBudgets {
     /// Counts the nodes of every NodePool. An invalid budget allows no disruption and adds a
     /// warning.
     pub(crate) fn new(survey: &Survey<'_>, warnings: &mut Vec<InputWarning>) -> Self {
         let input = survey.input;
-        let mut counts = vec![(0_u32, 0_u32); input.pools.len()];
+        let mut counts = vec![(0_u32, 0_u32, 0_u32); input.pools.len()];
         for facts in &survey.nodes {
             if let Some(pool) = budget_pool(facts, input) {
                 counts[pool].0 += 1;
                 counts[pool].1 += u32::from(is_disrupting(facts));
+                counts[pool].2 += u32::from(is_being_replaced_for_drift(facts));
             }
         }
         let mut pools = Vec::with_capacity(input.pools.len());
-        for (pool, (total, disrupting)) in input.pools.iter().zip(counts) {
-            let mut budget = PoolBudget { disrupting, ..PoolBudget::default() };
+        for (pool, (total, disrupting, surging)) in input.pools.iter().zip(counts) {
+            let surge_max = total.div_ceil(SURGE_FRACTION).max(SURGE_MIN_NODES);
+            let mut budget = PoolBudget { disrupting, surge_max, surging, ..PoolBudget::default() };
             for (slot, reason) in budget.allowed.iter_mut().zip(&REASONS) {
                 *slot = allowed_disruptions(&pool.disruption.budgets, reason, total, input.at).unwrap_or(0);
             }
@@ -61,6 +72,18 @@ impl NodePoolBudgets {
         let budget = &self.pools[pool];
         let allowed = REASONS.iter().position(|r| r == reason).map_or(0, |ix| budget.allowed[ix]);
         allowed.saturating_sub(budget.disrupting.saturating_add(budget.charged))
+    }
+
+    /// Returns how many more drifted nodes of the pool may get a replacement now (spec 04 §15): a
+    /// budget of 100 % would otherwise double the pool.
+    pub(crate) fn remaining_surge(&self, pool: usize) -> u32 {
+        let budget = &self.pools[pool];
+        budget.surge_max.saturating_sub(budget.surging)
+    }
+
+    /// Counts one more drifted node of the pool whose replacement is in flight.
+    pub(crate) fn charge_surge(&mut self, pool: usize) {
+        self.pools[pool].surging += 1;
     }
 
     /// Counts one more disrupted node of the pool.
@@ -90,6 +113,11 @@ fn budget_pool(facts: &NodeFacts<'_>, input: &Input) -> Option<usize> {
     let node = facts.node.filter(|n| n.metadata.labels.has_value(labels::INITIALIZED, "true"))?;
     let name = node.metadata.labels.get(labels::NODEPOOL).or_else(|| claim.labels.get(labels::NODEPOOL))?;
     input.pools.iter().position(|p| p.name == name)
+}
+
+/// Returns true if an active command waits for the replacement of the drifted node.
+fn is_being_replaced_for_drift(facts: &NodeFacts<'_>) -> bool {
+    facts.drift.is_some() && facts.claim.is_some_and(|claim| claim.lifecycle.is_disrupting && !claim.is_deleting)
 }
 
 /// Returns true if the node is not ready or is being deleted for whatever cause.

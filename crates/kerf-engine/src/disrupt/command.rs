@@ -151,6 +151,11 @@ impl DisruptionCommand {
         if self.replacements.is_empty() { "delete" } else { "replace" }
     }
 
+    /// Returns true if the command replaces nodes because they have drifted.
+    pub(crate) fn is_drift_with_replacements(&self) -> bool {
+        self.reason() == DisruptionReason::Drifted && !self.replacements.is_empty()
+    }
+
     /// Returns true if the command evicts the pod.
     pub(crate) fn evicts(&self, pod: &Str) -> bool {
         self.pods.binary_search(pod).is_ok()

@@ -37,7 +37,7 @@ pub(crate) fn commands(pass: &mut DisruptionPass<'_, '_>) -> Vec<DisruptionComma
             Ok(command) => commands.add_if_independent(pass, ix, command),
             Err(block) => {
                 // A node that only waits for its budget will be removed, too.
-                if !matches!(block, BlockReason::DisruptionBudget(_)) {
+                if !matches!(block, BlockReason::DisruptionBudget(_) | BlockReason::DriftSurge) {
                     drifted_nodes.and_not_with(&pass.simulator_nodes(&[ix]));
                 }
                 pass.record_block(ix, block);
@@ -59,6 +59,10 @@ fn drift_command(
     let Some(pool) = pool else { return Err(BlockReason::DisruptionBudget(reason)) };
     if let Some(until) = input.pools[pool].disruption.drift_backoff_until.filter(|until| input.at < *until) {
         return Err(BlockReason::DriftBackoff { until });
+    }
+    // Simulations are expensive, so a node whose pods might fit on others waits as well.
+    if commands.budgets.remaining_surge(pool) == 0 && !pass.facts(ix).reschedulable.is_empty() {
+        return Err(BlockReason::DriftSurge);
     }
     let avoiding_drifted = pass.simulate_removal_avoiding(ix, drifted_nodes).filter(SimulationResult::all_scheduled);
     let simulation =

@@ -67,6 +67,9 @@ impl IndependentCommands {
         self.used_nodes.extend(command.nodes.iter().map(|node| node.name.clone()));
         self.used_nodes.extend(command.receiving_nodes().cloned());
         pass.charge_budget(&mut self.budgets, ix);
+        if let Some(pool) = pass.facts(ix).pool.filter(|_| command.is_drift_with_replacements()) {
+            self.budgets.charge_surge(pool);
+        }
         self.commands.push(command);
     }
 

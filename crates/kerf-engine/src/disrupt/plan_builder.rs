@@ -95,9 +95,14 @@ impl PlanBuilder {
         }
         self.planned.launched = merge_commands::launched_node_names(&self.plan.commands);
         self.budgets = self.initial_budgets.clone();
-        for node in self.plan.commands.iter().flat_map(|command| &command.nodes) {
-            if let Some(pool) = input.pools.iter().position(|p| p.name == node.pool) {
-                self.budgets.charge_node(pool);
+        for command in &self.plan.commands {
+            for node in &command.nodes {
+                if let Some(pool) = input.pools.iter().position(|p| p.name == node.pool) {
+                    self.budgets.charge_node(pool);
+                    if command.is_drift_with_replacements() {
+                        self.budgets.charge_surge(pool);
+                    }
+                }
             }
         }
         added

@@ -152,6 +152,22 @@ impl<'i> PdbIndex<'i> {
     }
 }
 
+/// Returns the reason if a PodDisruptionBudget forbids the eviction of one of these pods now.
+pub fn blocked_by_budget<'p>(
+    pods: impl IntoIterator<Item = &'p Pod>,
+    budgets: &'p [PodDisruptionBudget],
+    at: Timestamp,
+) -> Option<BlockReason> {
+    let mut index = PdbIndex::new(budgets);
+    pods.into_iter().find_map(|pod| index.pdb_block_reason(pod, at))
+}
+
+/// Returns true if the budget selects pods of this namespace with these labels.
+pub fn budget_selects(pdb: &PodDisruptionBudget, namespace: &str, labels: &Labels) -> bool {
+    let selector = pdb.selector.as_ref().filter(|selector| selector::is_valid(selector));
+    pdb.metadata.namespace == namespace && selector.is_some_and(|selector| selector::selects(selector, labels))
+}
+
 /// Returns true if the budget has no selector or a valid one.
 pub(crate) fn has_valid_selector(pdb: &PodDisruptionBudget) -> bool {
     pdb.selector.as_ref().is_none_or(selector::is_valid)

@@ -66,6 +66,10 @@ fn count_within_limits(pass: &DisruptionPass<'_, '_>, pool: usize, candidates: &
         usize::try_from(limit.nanos() / NANOS).unwrap_or(0).saturating_sub(claims().count())
     });
     let by_budget = left.min(candidates.len());
+    let by_surge = pass.budgets.remaining_surge(pool) as usize;
+    if by_surge < by_budget.min(free_slots) {
+        return (by_surge, BlockReason::DriftSurge);
+    }
     if free_slots < by_budget {
         (free_slots, BlockReason::NodeLimit(pool_input.name.clone()))
     } else {

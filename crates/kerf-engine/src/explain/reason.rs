@@ -3,6 +3,7 @@
 
 use std::fmt;
 
+use jiff::Timestamp;
 use kerf_api::slim::Str;
 
 /// The reason why a pod stays pending.
@@ -25,6 +26,14 @@ pub enum Reason {
     DynamicResources,
     /// Other pods hold the reservations that the pod could use. The next pass tries again.
     ReservedCapacityDeferred,
+    /// Pods of this owner did not start on the nodes that were launched for them. No node is
+    /// launched for the owner's pods before a time.
+    LaunchBackoff {
+        /// Number of nodes in a row on which none of the pods started.
+        nodes: u32,
+        /// End of the wait.
+        until: Timestamp,
+    },
     /// After the list of instance types is cut to the maximum length of a claim, the pool's
     /// `minValues` are not satisfied.
     MinValuesAfterTruncation {
@@ -82,6 +91,7 @@ impl Reason {
             Self::NoTypes => "NoInstanceTypes",
             Self::DynamicResources => "DynamicResourcesNotSupported",
             Self::ReservedCapacityDeferred => "ReservedCapacityDeferred",
+            Self::LaunchBackoff { .. } => "LaunchBackoff",
             Self::MinValuesAfterTruncation { .. } => "MinValuesNotMet",
             // The rejection by the latest rule is the most informative one: an instance type that
             // is too small matters more than a pool that is meant for other pods.
@@ -124,6 +134,11 @@ impl fmt::Display for Reason {
             ),
             Self::ReservedCapacityDeferred => f.write_str(
                 "one or more instance types with compatible reserved offerings are available, but could not be reserved",
+            ),
+            Self::LaunchBackoff { nodes, until } => write!(
+                f,
+                "none of these pods started on the last {nodes} nodes that were launched for them, the next node is \
+                 launched after {until}"
             ),
             Self::MinValuesAfterTruncation { pool, keys } => write!(
                 f,
@@ -173,6 +188,7 @@ mod tests {
             Reason::NoTypes,
             Reason::DynamicResources,
             Reason::ReservedCapacityDeferred,
+            Reason::LaunchBackoff { nodes: 3, until: Timestamp::UNIX_EPOCH },
             Reason::MinValuesAfterTruncation { pool: Str::default(), keys: Vec::new() },
         ];
         let all: Vec<&str> = reasons.iter().map(Reason::code).chain(rules.map(|r| pool(r).code())).collect();

@@ -9,7 +9,7 @@
 //! change, and when [`IncrementalSolver::is_stale`] returns true, the caller must build a new
 //! solver.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -23,7 +23,7 @@ use super::solution::Solution;
 use super::state::SolverState;
 use super::zones::{self, EffectiveZone};
 use super::{cluster_updates, compile, diagnostics, search};
-use crate::cluster::{Input, NodeClaimInput, Settings, join_node_and_claim, selection};
+use crate::cluster::{DaemonPods, Input, NodeClaimInput, Settings, join_node_and_claim, selection};
 use crate::pod::default_spread::DefaultSpread;
 
 /// A scheduling problem that is updated by events and solved repeatedly.
@@ -42,11 +42,35 @@ pub struct IncrementalSolver {
     replica_owners: Vec<ReplicaOwner>,
     /// Pods whose do-not-disrupt annotation holds for a limited time, by `namespace/name`.
     pods_with_timed_protection: FxHashMap<Str, Arc<Pod>>,
+    daemon_pods: DaemonPods,
     initial_class_count: usize,
     is_stale: bool,
     /// Pods that were relaxed in the last solve, placed or not, with the class that they ended
     /// with.
     pub(super) relaxed_pods: Vec<(PodIx, ClassIx)>,
+}
+
+/// What the caller remembers about launches for single pods, which are given as `namespace/name`.
+#[derive(Debug, Clone, Default)]
+pub struct LaunchFacts {
+    /// Provider ID of the instance that was launched for a pod. The pod is offered this node first,
+    /// because first fit may not find the packing again for which the instances were launched.
+    pub provider_ids: BTreeMap<Str, Str>,
+    /// Pods of claims that are not launched yet. They are left out: the capacity of such a claim is
+    /// not known, and another claim would launch capacity for these pods twice.
+    pub on_unlaunched_claims: BTreeSet<Str>,
+    /// Pods for which no claim is created before a time, because pods of their owner did not start
+    /// on the nodes that were launched for them. They may still be placed on existing nodes.
+    pub waits: BTreeMap<Str, LaunchWait>,
+}
+
+/// A wait before the next claim for the pods of an owner.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LaunchWait {
+    /// End of the wait.
+    pub until: Timestamp,
+    /// Number of nodes in a row on which none of the pods started.
+    pub nodes: u32,
 }
 
 /// How the solver stores a pod.
@@ -81,6 +105,7 @@ impl IncrementalSolver {
                 .filter(|p| has_timed_protection(p))
                 .map(|p| (p.namespaced_name(), p.clone()))
                 .collect(),
+            daemon_pods: DaemonPods::new(&input.daemon_sets, input.pods.iter().map(Arc::as_ref)),
             initial_class_count: problem.classes.len(),
             is_stale: false,
             relaxed_pods: Vec::new(),
@@ -99,10 +124,13 @@ impl IncrementalSolver {
     }
 
     /// Returns true if the caller must build a new solver. This is so if a pod arrived in an
-    /// unknown namespace, or if there are more than twice as many pod classes as at the start plus
-    /// 10,000, so that most of them belong to deleted pods.
+    /// unknown namespace, if the newest pod of a DaemonSet requests something else than the solver
+    /// uses for its DaemonSet, or if there are more than twice as many pod classes as at the start
+    /// plus 10,000, so that most of them belong to deleted pods.
     pub fn is_stale(&self) -> bool {
-        self.is_stale || self.problem.classes.len() > 2 * self.initial_class_count + 10_000
+        self.is_stale
+            || self.daemon_pods.has_changed()
+            || self.problem.classes.len() > 2 * self.initial_class_count + 10_000
     }
 
     /// Sets the current time and re-evaluates pods whose protection is limited in time.
@@ -117,6 +145,7 @@ impl IncrementalSolver {
     pub fn update_pod(&mut self, pod: &Pod) {
         let name = pod.namespaced_name();
         self.remove_pod(&name);
+        self.daemon_pods.update(pod);
         if has_timed_protection(pod) {
             self.pods_with_timed_protection.insert(name.clone(), Arc::new(pod.clone()));
         }
@@ -150,6 +179,7 @@ impl IncrementalSolver {
     /// Removes a pod, given as `namespace/name`. Does nothing if it is not known.
     pub fn remove_pod(&mut self, name: &str) {
         self.pods_with_timed_protection.remove(name);
+        self.daemon_pods.remove(name);
         match self.pods.remove(name) {
             Some(KnownPod::Indexed(ix)) => {
                 cluster_updates::unbind(&mut self.problem, &mut self.state, ix);
@@ -208,14 +238,12 @@ impl IncrementalSolver {
     /// Places pending pods and pods of nodes marked for deletion. Returns the solution that
     /// [`solve()`](super::solve()) returns for this cluster.
     pub fn solve(&mut self) -> Solution {
-        self.solve_inner(&[], &BTreeMap::new())
+        self.solve_inner(&[], &LaunchFacts::default())
     }
 
-    /// Like [`solve`](Self::solve), but `provider_ids` maps pods (`namespace/name`) to the provider
-    /// id of the instance that was launched for them. Each pod is offered this node first, because
-    /// first fit may not find the packing again for which the instances were launched.
-    pub fn solve_with_launched_nodes(&mut self, provider_ids: &BTreeMap<Str, Str>) -> Solution {
-        self.solve_inner(&[], provider_ids)
+    /// Like [`solve`](Self::solve), with what the caller remembers about earlier launches.
+    pub fn solve_with_launches(&mut self, launches: &LaunchFacts) -> Solution {
+        self.solve_inner(&[], launches)
     }
 
     /// Returns the number of pending pods by the zones that they can use, before any pod is placed.
@@ -231,16 +259,21 @@ impl IncrementalSolver {
     /// Returns the solution for the cluster without these nodes, given by name. Pods of the removed
     /// nodes are placed together with the pending pods.
     pub fn solve_without_nodes(&mut self, nodes: &[Str]) -> Solution {
-        self.solve_inner(nodes, &BTreeMap::new())
+        self.solve_inner(nodes, &LaunchFacts::default())
     }
 
-    fn solve_inner(&mut self, nodes: &[Str], provider_ids: &BTreeMap<Str, Str>) -> Solution {
+    fn solve_inner(&mut self, nodes: &[Str], launches: &LaunchFacts) -> Solution {
         cluster_updates::reindex_nodes(&mut self.problem, &mut self.state);
-        let launched_nodes = Arc::new(self.launched_nodes(provider_ids));
+        let launched_nodes = Arc::new(self.launched_nodes(&launches.provider_ids));
+        let launch_waits = launches.waits.iter().filter(|(_, wait)| self.at < wait.until);
+        let launch_waits: FxHashMap<PodIx, LaunchWait> =
+            launch_waits.filter_map(|(pod, wait)| Some((self.indexed_pod(pod)?, *wait))).collect();
         let (problem, state) = (&self.problem, &mut self.state);
         let mut pass = PlacementPass::new(problem, std::mem::take(state));
         pass.launched_nodes = launched_nodes;
-        let mut queue: Vec<PodIx> = problem.pods_to_place.clone();
+        pass.launch_waits = Arc::new(launch_waits);
+        let is_assigned = |pod: &PodIx| launches.on_unlaunched_claims.contains(&problem.pods[pod.0 as usize].name);
+        let mut queue: Vec<PodIx> = problem.pods_to_place.iter().filter(|pod| !is_assigned(pod)).copied().collect();
         for node in nodes.iter().filter_map(|name| problem.cluster.find(name)) {
             pass.simulate_node_removal(node, &mut queue);
         }
@@ -262,11 +295,18 @@ impl IncrementalSolver {
         let nodes = self.problem.cluster.nodes.iter().enumerate();
         let nodes: FxHashMap<&str, usize> =
             nodes.filter(|(_, node)| !node.is_removed).map(|(ix, node)| (node.provider_id.as_str(), ix)).collect();
-        let launched_node = |(pod, provider_id): (&Str, &Str)| match self.pods.get(pod)? {
-            KnownPod::Indexed(pod) => Some((*pod, *nodes.get(provider_id.as_str())?)),
-            KnownPod::Excluded => None,
-        };
+        let launched_node =
+            |(pod, provider_id): (&Str, &Str)| Some((self.indexed_pod(pod)?, *nodes.get(provider_id.as_str())?));
         provider_ids.iter().filter_map(launched_node).collect()
+    }
+
+    /// Returns the index of a pod, given as `namespace/name`. `None` if the pod is not known or is
+    /// left out of placing.
+    fn indexed_pod(&self, name: &str) -> Option<PodIx> {
+        match self.pods.get(name)? {
+            KnownPod::Indexed(pod) => Some(*pod),
+            KnownPod::Excluded => None,
+        }
     }
 
     /// Joins a Node and a NodeClaim again after one of them changed: by provider id or, if that is

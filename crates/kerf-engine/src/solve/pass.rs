@@ -16,6 +16,7 @@ use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 use super::class::{ClassIx, GroupConstraint, PodClass};
+use super::incremental::LaunchWait;
 use super::problem::{PodIx, SchedulingProblem};
 use super::state::SolverState;
 use crate::bits::Bits;
@@ -77,6 +78,8 @@ pub(crate) enum UnplacedReason {
     WaitsForReservation,
     /// The pod requests devices (DRA), and the settings say to ignore such pods.
     NeedsDevices,
+    /// No existing node accepts the pod, and no claim is created for it now (see [`LaunchWait`]).
+    WaitsForLaunch(LaunchWait),
 }
 
 /// One attempt to place all pods.
@@ -93,6 +96,8 @@ pub(crate) struct PlacementPass<'p> {
     pub(crate) colocated_requests: Option<Amounts>,
     /// Nodes that were launched for certain pods; each is tried first for its pod.
     pub(crate) launched_nodes: Arc<FxHashMap<PodIx, usize>>,
+    /// Pods that are placed on existing nodes only.
+    pub(crate) launch_waits: Arc<FxHashMap<PodIx, LaunchWait>>,
     pub(crate) state: SolverState,
 }
 
@@ -108,6 +113,7 @@ impl<'p> PlacementPass<'p> {
             allows_last_resort: false,
             colocated_requests: None,
             launched_nodes: Arc::default(),
+            launch_waits: Arc::default(),
             state,
         }
     }
@@ -195,7 +201,8 @@ impl<'p> PlacementPass<'p> {
         let mut class = entry.class;
         // A class that failed at this revision fails again. This does not hold for pods whose
         // volume claims or avoided nodes differ from those of other pods of the class.
-        let repeatable = entry.attachments.is_empty() && !self.skips_avoided_nodes(pod);
+        let repeatable =
+            entry.attachments.is_empty() && !self.skips_avoided_nodes(pod) && !self.launch_waits.contains_key(&pod);
         if repeatable && self.state.failed_at_revision[class.0 as usize] == Some(self.state.revision) {
             return Err(UnplacedReason::NoTarget);
         }
@@ -214,17 +221,21 @@ impl<'p> PlacementPass<'p> {
                 Err(reason @ (UnplacedReason::WaitsForReservation | UnplacedReason::NeedsDevices)) => {
                     return Err(reason);
                 }
-                Err(reason @ UnplacedReason::NoTarget) => match self.problem.classes[last.0 as usize].next_relaxed {
-                    Some(next) if self.allows_last_resort || !self.problem.classes[next.0 as usize].is_last_resort => {
-                        class = next;
-                    }
-                    Some(_) | None => {
-                        if repeatable {
-                            self.state.failed_at_revision[entry.class.0 as usize] = Some(self.state.revision);
+                Err(reason @ (UnplacedReason::NoTarget | UnplacedReason::WaitsForLaunch(_))) => {
+                    match self.problem.classes[last.0 as usize].next_relaxed {
+                        Some(next)
+                            if self.allows_last_resort || !self.problem.classes[next.0 as usize].is_last_resort =>
+                        {
+                            class = next;
                         }
-                        return Err(reason);
+                        Some(_) | None => {
+                            if repeatable {
+                                self.state.failed_at_revision[entry.class.0 as usize] = Some(self.state.revision);
+                            }
+                            return Err(reason);
+                        }
                     }
-                },
+                }
             }
         }
     }
@@ -260,6 +271,9 @@ impl<'p> PlacementPass<'p> {
                 return Ok(());
             }
             class_options.push((class, domains));
+        }
+        if let Some(wait) = self.launch_waits.get(&pod) {
+            return Err(UnplacedReason::WaitsForLaunch(*wait));
         }
         self.place_on_claim(pod, &class_options)
     }

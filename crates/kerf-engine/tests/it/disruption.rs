@@ -70,7 +70,7 @@ fn assert_plan_invariants(fixture: &Fixture, plan: &DisruptionPlan) {
     for node in removed {
         assert!(!launched.contains(&&node.name), "{} is launched and removed:\n{}", node.name, commands_text(plan));
     }
-    let later_codes = ["DisruptionBudget", "LaunchedByPlan"];
+    let later_codes = ["DisruptionBudget", "DriftSurge", "LaunchedByPlan"];
     let is_incomplete = plan.blocked.iter().flat_map(|b| &b.reasons).any(|b| later_codes.contains(&b.code()));
     if !is_incomplete {
         let afterwards =

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 mod counting;
 mod displaced;
+mod launches;
 
 use super::*;
 use crate::sync_status::{RequiredKind, SyncStatus, UnsyncedReason};

@@ -2,6 +2,7 @@
 //! environment variable of the same name, so that the manifest of a Karpenter deployment works
 //! unchanged.
 
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -44,6 +45,17 @@ pub(crate) struct TypedController {
     /// Port of the health probes; 0 disables them [default: 8081].
     #[arg(long, value_name = "PORT", help_heading = "Process")]
     health_probe_port: Option<u16>,
+    /// Address of the metrics endpoint, as host:port or :port; wins over --metrics-port, 0 disables
+    /// it [default: :8080].
+    #[arg(long, value_name = "ADDRESS", help_heading = "Process")]
+    metrics_bind_address: Option<String>,
+    /// Address of the health probes; wins over --health-probe-port, 0 disables them [default:
+    /// :8081].
+    #[arg(long, value_name = "ADDRESS", help_heading = "Process")]
+    health_probe_bind_address: Option<String>,
+    /// Address of /decisions; 0 disables it [default: 127.0.0.1:8082].
+    #[arg(long, value_name = "ADDRESS", help_heading = "Process")]
+    debug_address: Option<String>,
     /// Average number of requests per second to the API server [default: 200].
     #[arg(long, value_name = "NUMBER", help_heading = "Process")]
     kube_client_qps: Option<u32>,
@@ -118,10 +130,12 @@ pub(crate) struct ControllerOptions {
     pub(crate) aws: Option<AwsSettings>,
     /// File of instance types; `None` selects the built-in catalogue.
     pub(crate) instance_types: Option<PathBuf>,
-    /// Port of the metrics endpoint; `None` serves no metrics.
-    pub(crate) metrics_port: Option<u16>,
-    /// Port of the health probes; `None` serves no probes.
-    pub(crate) health_probe_port: Option<u16>,
+    /// Address of the metrics endpoint; `None` serves no metrics.
+    pub(crate) metrics_address: Option<SocketAddr>,
+    /// Address of the health probes; `None` serves no probes.
+    pub(crate) health_probe_address: Option<SocketAddr>,
+    /// Address of the debug endpoints; `None` serves none.
+    pub(crate) debug_address: Option<SocketAddr>,
     /// Average number of requests per second to the API server.
     pub(crate) kube_client_qps: u32,
     /// Maximum number of requests to the API server in one burst.
@@ -214,19 +228,31 @@ impl TypedController {
             Some(other) => reader.report_invalid("LOG_FORMAT", other, LogFormat::Json),
         };
         let paths = reader.text(self.log_output_paths, "LOG_OUTPUT_PATHS").unwrap_or_else(|| "stdout".to_owned());
-        let port = |number: u16| (number > 0).then_some(number);
         let aws = if provider == ProviderName::Aws && program.connect_aws.is_none() {
             reader.problems.push(no_sdk_problem());
             None
         } else {
             self.aws.resolve(provider, &mut reader)
         };
+        let on_all_addresses = |port: u16| SocketAddr::from((Ipv4Addr::UNSPECIFIED, port));
+        let metrics_port = reader.number(self.metrics_port, "METRICS_PORT", 8080);
+        let health_probe_port = reader.number(self.health_probe_port, "HEALTH_PROBE_PORT", 8081);
+        let debug_default = SocketAddr::from((Ipv4Addr::LOCALHOST, 8082));
         let mut controller = ControllerOptions {
             provider,
             aws,
             instance_types: reader.text(self.instance_types_file_path, "INSTANCE_TYPES_FILE_PATH").map(PathBuf::from),
-            metrics_port: port(reader.number(self.metrics_port, "METRICS_PORT", 8080)),
-            health_probe_port: port(reader.number(self.health_probe_port, "HEALTH_PROBE_PORT", 8081)),
+            metrics_address: reader.address(
+                self.metrics_bind_address,
+                "METRICS_BIND_ADDRESS",
+                on_all_addresses(metrics_port),
+            ),
+            health_probe_address: reader.address(
+                self.health_probe_bind_address,
+                "HEALTH_PROBE_BIND_ADDRESS",
+                on_all_addresses(health_probe_port),
+            ),
+            debug_address: reader.address(self.debug_address, "DEBUG_ADDRESS", debug_default),
             kube_client_qps: reader.number(self.kube_client_qps, "KUBE_CLIENT_QPS", 200),
             kube_client_burst: reader.number(self.kube_client_burst, "KUBE_CLIENT_BURST", 300),
             lease,
@@ -299,7 +325,9 @@ mod tests {
     #[test]
     fn the_defaults_apply_without_flags_and_variables() {
         let controller = resolve(&[], &[]).unwrap();
-        assert_eq!((controller.metrics_port, controller.health_probe_port), (Some(8080), Some(8081)));
+        let addresses = [controller.metrics_address, controller.health_probe_address, controller.debug_address];
+        let addresses = addresses.map(|address| address.unwrap().to_string());
+        assert_eq!(addresses, ["0.0.0.0:8080", "0.0.0.0:8081", "127.0.0.1:8082"]);
         assert_eq!((controller.kube_client_qps, controller.kube_client_burst), (200, 300));
         let lease = LeaseName { name: "karpenter-leader-election".into(), namespace: None };
         assert_eq!(controller.lease, Some(lease));
@@ -315,7 +343,8 @@ mod tests {
     fn a_flag_wins_and_an_invalid_variable_is_ignored() {
         let variables = [("KUBE_CLIENT_QPS", "abc"), ("METRICS_PORT", "9000"), ("BATCH_MAX_DURATION", "1m30s")];
         let controller = resolve(&["--metrics-port=7000"], &variables).unwrap();
-        assert_eq!((controller.kube_client_qps, controller.metrics_port), (200, Some(7000)));
+        assert_eq!(controller.kube_client_qps, 200);
+        assert_eq!(controller.metrics_address.unwrap().to_string(), "0.0.0.0:7000");
         assert_eq!(controller.batch_max.as_secs(), 90);
         assert_eq!(
             controller.settings.warnings,
@@ -342,6 +371,24 @@ mod tests {
             "--provider aws: this program has no AWS SDK",
         ];
         assert_eq!(problems, expected);
+    }
+
+    // spec 07 #73
+    #[test]
+    fn addresses_win_over_ports() {
+        let metrics = |arguments: &[&str], variables: &[(&str, &str)]| {
+            resolve(arguments, variables).unwrap().metrics_address.map(|address| address.to_string())
+        };
+        assert_eq!(metrics(&["--metrics-port=0"], &[]), None);
+        let both = ["--metrics-port=7000", "--metrics-bind-address=127.0.0.1:9000"];
+        assert_eq!(metrics(&both, &[]).unwrap(), "127.0.0.1:9000");
+        assert_eq!(metrics(&["--metrics-bind-address=[::1]:9000"], &[]).unwrap(), "[::1]:9000");
+        assert_eq!(metrics(&["--metrics-bind-address=0"], &[]), None);
+        assert_eq!(metrics(&[], &[("METRICS_BIND_ADDRESS", ":9000"), ("METRICS_PORT", "1")]).unwrap(), "0.0.0.0:9000");
+        assert_eq!(metrics(&[], &[("METRICS_BIND_ADDRESS", "here")]).unwrap(), "0.0.0.0:8080");
+        assert_eq!(resolve(&["--debug-address=0"], &[]).unwrap().debug_address, None);
+        let invalid = resolve(&["--health-probe-bind-address=here"], &[]).unwrap_err();
+        assert!(invalid[0].starts_with("--health-probe-bind-address: \"here\" is not a valid address"), "{invalid:?}");
     }
 
     // spec 07 #4

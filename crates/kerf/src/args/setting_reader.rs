@@ -1,6 +1,7 @@
 //! Reads settings that are a flag and an environment variable of the same name.
 
 use std::fmt;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -78,8 +79,41 @@ impl<'e> SettingReader<'e> {
         }
     }
 
+    /// Reads an address: `host:port`, `:port` for all addresses, or `0` for none. An address with
+    /// port 0 counts as none.
+    pub(super) fn address(&mut self, flag: Option<String>, name: &str, default: SocketAddr) -> Option<SocketAddr> {
+        let is_flag = flag.as_ref().is_some_and(|text| !text.is_empty());
+        let address = match self.text(flag, name).as_deref().map(str::trim) {
+            None => default,
+            Some("0") => return None,
+            Some(text) => match parse_address(text) {
+                Some(address) => address,
+                None if is_flag => {
+                    let flag = name.to_lowercase().replace('_', "-");
+                    let message = format!("--{flag}: \"{text}\" is not a valid address");
+                    let hint = "write an IP address and a port, such as 127.0.0.1:8080, or :8080 for all addresses";
+                    self.problems.push(Problem::new(message).with_hint(hint));
+                    default
+                }
+                None => {
+                    self.warnings.push(ignored_variable(name, text, default));
+                    default
+                }
+            },
+        };
+        (address.port() > 0).then_some(address)
+    }
+
     pub(super) fn report_invalid<T>(&mut self, name: &str, value: &str, default: T) -> T {
         self.problems.push(Problem::new(format!("validating cli flags / env vars, invalid {name} \"{value}\"")));
         default
+    }
+}
+
+/// Parses `host:port`, or `:port` for all addresses.
+fn parse_address(text: &str) -> Option<SocketAddr> {
+    match text.strip_prefix(':') {
+        Some(port) => Some(SocketAddr::from((Ipv4Addr::UNSPECIFIED, port.parse().ok()?))),
+        None => text.parse().ok(),
     }
 }

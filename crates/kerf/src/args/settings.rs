@@ -121,6 +121,14 @@ impl Default for FeatureGates {
     }
 }
 
+impl FeatureGates {
+    /// Returns the names of the enabled gates that have no effect in this version.
+    pub(crate) fn enabled_without_effect(&self) -> Vec<&'static str> {
+        let gates = [("NodeOverlay", self.node_overlay), ("CapacityBuffer", self.capacity_buffer)];
+        gates.into_iter().filter(|(_, is_enabled)| *is_enabled).map(|(name, _)| name).collect()
+    }
+}
+
 impl TypedSettings {
     /// Combines flags, environment variables and defaults. The error lists every invalid value.
     pub(super) fn resolve(self, environment: Environment<'_>) -> Result<Settings, Vec<Problem>> {

@@ -11,7 +11,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use kerf_controllers::{LeaderElection, Metrics, ProcessSettings};
 use kerf_operator::logs::{self, LineFormat};
-use kerf_runtime::{Clock, Rate, Shutdown, Throttle};
+use kerf_runtime::{Clock, Rate, Shutdown, Throttle, WriteGate};
 use kube::client::ClientBuilder;
 use kube::{Client, Config};
 use tracing::{debug, warn};
@@ -43,6 +43,9 @@ pub(super) fn run(options: &ControllerOptions, program: &Program) -> Result<Exit
     for reason in &options.settings.warnings {
         warn!(reason, "a setting is ignored");
     }
+    for gate in options.settings.feature_gates.enabled_without_effect() {
+        warn!(gate, "a feature gate is enabled and has no effect in this version");
+    }
 
     // Requests and watches need little CPU, and threads that wake each other only add to it. Long
     // computations run on threads of their own.
@@ -73,20 +76,22 @@ async fn run_until_signal(
     let ca_bundle = ca_bundle(&config);
     let metrics = Arc::new(Metrics::new());
     let metered = |client| kerf_controllers::metered_client(client, metrics.clone(), clock);
-    let client = metered(client(config.clone(), Some(rate))?);
+    let write_gate = WriteGate::default();
+    let client = metered(client(config.clone(), Some((rate, &write_gate)))?);
     // The lease has its own client without a rate limit, so that throttling of the controllers
     // cannot delay a renewal.
     let lease_client = metered(self::client(config, None)?);
     let seed = clock.now().as_nanosecond() as u64 ^ u64::from(std::process::id());
     let process = ProcessSettings {
-        metrics_port: options.metrics_port,
-        health_probe_port: options.health_probe_port,
+        metrics: options.metrics_address,
+        health_probes: options.health_probe_address,
+        debug: options.debug_address,
         leader_election: options.lease.as_ref().map(|lease| LeaderElection {
             name: lease.name.clone(),
             namespace: lease.namespace.clone().unwrap_or_else(|| own_namespace(&lease_client)),
             identity: identity(seed),
+            write_gate: write_gate.clone(),
         }),
-        ..ProcessSettings::default()
     };
     let controller_settings = ControllerSettings {
         settings: options.settings.clone(),
@@ -116,14 +121,16 @@ async fn run_until_signal(
     }
 }
 
-fn client(mut config: Config, rate: Option<Rate>) -> anyhow::Result<Client> {
+/// Returns a client of the API server. The limits are those of the controllers: the rate of their
+/// requests, and below it the gate that stops writes without a lease.
+fn client(mut config: Config, limits: Option<(Rate, &WriteGate)>) -> anyhow::Result<Client> {
     config.headers.push((http::header::USER_AGENT, http::HeaderValue::from_static(USER_AGENT)));
     // kube would retry a refused eviction (429) several times before it returns the error. The
     // controllers decide which requests to retry.
     config.default_retry = false;
     let builder = ClientBuilder::try_from(config).context("cannot use the kubeconfig")?;
-    Ok(match rate {
-        Some(rate) => builder.with_layer(&Throttle::new(rate)).build(),
+    Ok(match limits {
+        Some((rate, gate)) => builder.with_layer(gate).with_layer(&Throttle::new(rate)).build(),
         None => builder.build(),
     })
 }
@@ -152,8 +159,16 @@ fn own_namespace(client: &Client) -> String {
 
 /// Returns an identity for leader election that no other process has.
 fn identity(seed: u64) -> String {
-    let host = std::fs::read_to_string("/etc/hostname").unwrap_or_default();
-    format!("{}_{}-{seed:016x}", host.trim(), std::process::id())
+    let uname = rustix::system::uname();
+    let host = host_name(&uname.nodename().to_string_lossy(), std::env::var("POD_NAME").ok());
+    format!("{host}_{}-{seed:016x}", std::process::id())
+}
+
+/// Returns the kernel's host name, which is the name of the pod in a pod. If the kernel has none,
+/// returns `POD_NAME`, which the chart sets.
+fn host_name(kernel: &str, pod_name: Option<String>) -> String {
+    let kernel = kernel.trim();
+    if kernel.is_empty() || kernel == "(none)" { pod_name.unwrap_or_default() } else { kernel.to_owned() }
 }
 
 fn log_settings(options: &ControllerOptions) -> logs::LogSettings {
@@ -202,5 +217,14 @@ mod tests {
             "AQEB".repeat(4)
         );
         assert_eq!(text, expected);
+    }
+
+    // spec 07 §1.1
+    #[test]
+    fn the_identity_uses_the_kernels_host_name_or_the_name_of_the_pod() {
+        assert_eq!(host_name("kerf-7d4b\n", Some("other".to_owned())), "kerf-7d4b");
+        assert_eq!(host_name("", Some("kerf-0".to_owned())), "kerf-0");
+        assert_eq!(host_name("(none)", None), "");
+        assert_ne!(identity(1), identity(2));
     }
 }

@@ -97,9 +97,9 @@ pub(super) async fn run_controllers(
     };
     kerf_controllers::run(ctx, process, environment.lease_client, Some(recorder), stop).await.map_err(|error| {
         match error {
-            RunError::Listen { port, cause } => {
-                let flag = if process.metrics_port == Some(port) { "--metrics-port" } else { "--health-probe-port" };
-                anyhow::Error::new(listen_problem(flag, port, &cause))
+            RunError::Listen { address, cause } => {
+                let flag = if process.metrics == Some(address) { "--metrics-port" } else { "--health-probe-port" };
+                anyhow::Error::new(listen_problem(flag, address.port(), &cause))
             }
             RunError::Lease(_) | RunError::Provider(_) => anyhow::Error::new(error),
         }

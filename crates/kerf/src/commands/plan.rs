@@ -193,7 +193,10 @@ fn unready_pool_notes(input: &mut Input, settings: &Settings, solution: &Solutio
         .iter()
         .filter_map(|pool| match &pool.availability {
             PoolAvailability::NotReady(why) => Some((pool.name.clone(), why.clone())),
-            PoolAvailability::Ready | PoolAvailability::Static | PoolAvailability::Deleting => None,
+            PoolAvailability::Ready
+            | PoolAvailability::Static
+            | PoolAvailability::AwaitingLaunch(_)
+            | PoolAvailability::Deleting => None,
         })
         .collect();
     if causes.is_empty() || solution.unplaced.is_empty() {

@@ -173,11 +173,8 @@ impl SandboxController {
             cluster_state_observability: true,
             pause_disruption: false,
         };
-        let process = ProcessSettings {
-            address: Ipv4Addr::LOCALHOST.into(),
-            metrics_port: self.metrics_port,
-            ..ProcessSettings::default()
-        };
+        let address = self.metrics_port.map(|port| (Ipv4Addr::LOCALHOST, port).into());
+        let process = ProcessSettings { metrics: address, debug: address, ..ProcessSettings::default() };
         let environment = ControllerEnvironment {
             lease_client: client.clone(),
             client,

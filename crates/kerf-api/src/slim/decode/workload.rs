@@ -1,8 +1,9 @@
 //! Decodes workloads, services, namespaces and pod disruption budgets.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
-use serde::de::{Deserialize, Deserializer, Error, MapAccess, Unexpected, Visitor};
+use serde::de::{Deserialize, Deserializer, Error, IgnoredAny, MapAccess, Unexpected, Visitor};
 
 use super::super::meta::Labels;
 use super::super::pod::LabelSelector;
@@ -121,7 +122,11 @@ decode_object!(PodDisruptionBudget(out, field) {
         out.max_unavailable = spec.max_unavailable;
         out.always_allow_unhealthy = spec.always_allow_unhealthy;
     },
-    "status" => out.disruptions_allowed = field.get::<BudgetStatus>()?.disruptions_allowed,
+    "status" => {
+        let status = field.get::<BudgetStatus>()?;
+        out.disruptions_allowed = status.disruptions_allowed;
+        out.disrupted_pods = status.disrupted_pods;
+    },
 });
 
 #[derive(Default)]
@@ -142,10 +147,15 @@ decode_object!(BudgetSpec(out, field) {
 #[derive(Default)]
 struct BudgetStatus {
     disruptions_allowed: Option<i32>,
+    disrupted_pods: Vec<Str>,
 }
 
 decode_object!(BudgetStatus(out, field) {
     "disruptionsAllowed" => out.disruptions_allowed = field.optional()?,
+    "disruptedPods" => {
+        let times: Option<BTreeMap<String, IgnoredAny>> = field.optional()?;
+        out.disrupted_pods = times.unwrap_or_default().into_keys().map(Str::from).collect();
+    },
 });
 
 impl<'de> Deserialize<'de> for IntOrPercent {

@@ -103,7 +103,15 @@ impl EvictionQueue {
 
     async fn evict(&self, pod: &Pod) -> Result<ReconcileAction, Error> {
         let metrics = &self.ctx.metrics;
+        // Recorded before the request: if the response is lost, the pod may be evicted all the same.
+        self.ctx.cluster.lock().record_eviction(pod, self.ctx.now());
         let (code, outcome) = pod::evict(&self.ctx, pod).await;
+        match outcome {
+            EvictionOutcome::Evicted | EvictionOutcome::Failed(_) => {}
+            EvictionOutcome::Gone | EvictionOutcome::Blocked | EvictionOutcome::BlockedByMultiplePdbs => {
+                self.ctx.cluster.lock().forget_eviction(pod);
+            }
+        }
         if let Some(code) = code {
             metrics.pods_eviction_requests.inc(&[&code.to_string()]);
         }

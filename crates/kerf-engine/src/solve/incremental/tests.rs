@@ -214,8 +214,71 @@ fn pods_are_placed_on_the_nodes_that_were_launched_for_them() {
     assert_eq!(solver.solve().claims.len(), 1);
     let provider_id = |node: usize| fixture.input.nodes[node].spec.provider_id.clone();
     let launched = [("a", 0), ("c", 0), ("f", 0), ("b", 1), ("d", 1), ("e", 1)];
-    let launched: BTreeMap<Str, Str> =
+    let provider_ids =
         launched.into_iter().map(|(pod, node)| (format!("default/{pod}").into(), provider_id(node))).collect();
-    assert_eq!(solver.solve_with_launched_nodes(&launched).claims.len(), 0);
+    let launched = LaunchFacts { provider_ids, ..LaunchFacts::default() };
+    assert_eq!(solver.solve_with_launches(&launched).claims.len(), 0);
     assert_eq!(solver.solve().claims.len(), 1);
+}
+
+// spec 02 #121
+#[test]
+fn a_daemon_pod_that_requests_something_else_makes_the_solver_stale() {
+    let text = "type s cpu=4 mem=8Gi price=0.1 \n pool p \n daemonset d cpu=0.1 \n node n1 pool=p cpu=4";
+    let with_pod = |pod: &str| Fixture::new(&format!("{text} \n {pod}")).input;
+    let mut solver =
+        IncrementalSolver::new(&with_pod("pod d1 on=n1 cpu=0.1 owner=DaemonSet/d"), &Fixture::new(text).settings);
+    let update = |solver: &mut IncrementalSolver, pod: &str| {
+        solver.update_pod(&with_pod(pod).pods[0]);
+        solver.is_stale()
+    };
+    assert!(!update(&mut solver, "pod d1 on=n1 cpu=0.1 owner=DaemonSet/d"));
+    assert!(!update(&mut solver, "pod d2 on=n1 cpu=0.1 owner=DaemonSet/d"));
+    assert!(!update(&mut solver, "pod x on=n1 cpu=2 owner=DaemonSet/other"));
+    assert!(update(&mut solver, "pod d2 on=n1 cpu=2 owner=DaemonSet/d"), "requests");
+    assert!(!update(&mut solver, "pod d2 on=n1 cpu=0.1 owner=DaemonSet/d"));
+    assert!(update(&mut solver, "pod d2 on=n1 cpu=0.1 port=80 owner=DaemonSet/d"), "ports");
+    assert!(update(&mut solver, "pod d2 on=n1 cpu=0.1 tol=k owner=DaemonSet/d"), "tolerations");
+    solver.remove_pod("default/d2");
+    assert!(!solver.is_stale(), "the other pod represents the DaemonSet");
+    assert!(!update(&mut solver, "pod a1 on=n1 cpu=2 owner=DaemonSet/d"), "an older pod does not");
+    solver.remove_pod("default/a1");
+    solver.remove_pod("default/d1");
+    assert!(!solver.is_stale(), "the template represents the DaemonSet, and it requests as much");
+}
+
+// spec 04 #143
+#[test]
+fn pods_of_unlaunched_claims_are_left_out() {
+    let fixture = Fixture::new("type s cpu=1 mem=8Gi price=0.1 \n pool p \n pod a cpu=1 \n pod b cpu=1");
+    let mut solver = IncrementalSolver::new(&fixture.input, &fixture.settings);
+    let launches = LaunchFacts { on_unlaunched_claims: ["default/a".into()].into(), ..LaunchFacts::default() };
+    let solution = solver.solve_with_launches(&launches);
+    assert_eq!(solution.claims.iter().flat_map(|claim| &claim.pods).collect::<Vec<_>>(), ["default/b"]);
+    assert!(solution.unplaced.is_empty());
+    assert_eq!(solver.solve().claims.len(), 2);
+}
+
+// spec 02 #122
+#[test]
+fn a_pod_whose_owner_waits_is_placed_on_existing_nodes_only() {
+    let mut fixture = Fixture::new(
+        "type s cpu=2 mem=8Gi price=0.1 \n pool p \n node n1 pool=p cpu=2 \n pod a cpu=2 \n pod b cpu=2 pref=\"1 zone In b\" \n pod c cpu=1 \n pod d cpu=1",
+    );
+    fixture.settings.effort = Effort::Search;
+    let mut solver = IncrementalSolver::new(&fixture.input, &fixture.settings);
+    let until = fixture.input.at + std::time::Duration::from_secs(60);
+    let wait = |pod: &str| (Str::from(format!("default/{pod}")), LaunchWait { until, nodes: 3 });
+    let launches = LaunchFacts { waits: ["a", "b", "c"].map(wait).into(), ..LaunchFacts::default() };
+    let solution = solver.solve_with_launches(&launches);
+    let texts: Vec<String> =
+        solution.unplaced.iter().map(|unplaced| format!("{} {}", unplaced.pod, unplaced.reason)).collect();
+    let why = format!(
+        "none of these pods started on the last 3 nodes that were launched for them, the next node is launched after {until}"
+    );
+    assert_eq!(texts, [format!("default/b {why}"), format!("default/c {why}")]);
+    assert_eq!(solution.nodes[0].pods, ["default/a"]);
+    assert_eq!(solution.claims.iter().flat_map(|claim| &claim.pods).collect::<Vec<_>>(), ["default/d"]);
+    solver.set_time(until);
+    assert!(solver.solve_with_launches(&launches).unplaced.is_empty(), "the wait is over");
 }

@@ -1,6 +1,7 @@
 //! Tests of drift: nodes that no longer match their pool (spec 03 §8.2 and §8.3).
 
 use super::{THREE_TYPES, block_codes, block_reasons, check};
+use crate::fixture::Fixture;
 
 const DRIFTED: &str = "provider-drift=AMIDrift";
 
@@ -166,4 +167,30 @@ fn a_plan_does_not_remove_nodes_that_it_launches() {
         block_reasons(fixture, "p-replacement-1"),
         ["LaunchedByPlan: A command of this plan launches the node, a later plan could remove it"]
     );
+}
+
+fn drifted_nodes(count: usize, pool: &str, more: &str) -> String {
+    let node = |i: usize| format!("pool-node n{i:03} type=s {DRIFTED} {more} \n pod x{i:03} on=n{i:03} cpu=2");
+    format!("{THREE_TYPES} after=Never {pool} \n {}", (0..count).map(node).collect::<Vec<_>>().join("\n"))
+}
+
+// spec 04 §15, item 23
+#[test]
+fn at_most_a_quarter_of_a_pool_is_replaced_for_drift_at_once() {
+    let replaced = |text: &str| {
+        let plan = Fixture::new(text).disrupt();
+        let surge = plan.blocked.iter().filter(|b| b.reasons.iter().any(|r| r.code() == "DriftSurge")).count();
+        (plan.commands.len(), surge)
+    };
+    assert_eq!(replaced(&drifted_nodes(60, "budget=100%", "")), (15, 45));
+    assert_eq!(replaced(&drifted_nodes(41, "budget=100%", "")), (11, 30), "rounded up");
+    assert_eq!(replaced(&drifted_nodes(20, "budget=100%", "")), (10, 10), "always ten");
+    assert_eq!(replaced(&drifted_nodes(20, "budget=5", "")), (5, 0), "within budgets");
+    // Replacements that are being launched count.
+    let in_flight = "pool-node f type=s provider-drift=AMIDrift disrupting \n pool-node g type=s disrupting";
+    assert_eq!(replaced(&format!("{} \n {in_flight}", drifted_nodes(20, "budget=100%", ""))), (9, 11));
+    // A node that is not replaced needs no limit.
+    let empty: Vec<String> = (0..40).map(|i| format!("pool-node e{i} type=s {DRIFTED}")).collect();
+    let text = format!("{THREE_TYPES} after=Never budget=100% \n {}", empty.join("\n"));
+    assert_eq!(replaced(&text), (40, 0));
 }

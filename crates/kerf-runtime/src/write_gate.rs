@@ -1,0 +1,118 @@
+//! Stops the writes of a process whose lease may have expired: a `tower` layer that rejects write
+//! requests unless the lease was renewed recently.
+//!
+//! A process can be stopped at any instant, also between its last check of the lease and a write.
+//! So the check happens below all queues and rate limits, right before the request is sent. What
+//! remains is the time that the request itself needs.
+
+use std::future::{Ready, ready};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+
+use futures::future::Either;
+use http::{Method, Request, Response};
+use kube::Client;
+use kube::client::Body;
+use tokio::time::Instant;
+use tower::{BoxError, Layer, Service};
+
+/// Layer that lets writes pass while the lease is fresh. Reads always pass. Clones share one state.
+///
+/// A gate that no [`Lease`](crate::Lease) uses lets everything pass.
+#[derive(Clone, Debug, Default)]
+pub struct WriteGate(Arc<Mutex<Option<Instant>>>);
+
+/// The write was not sent, because the lease may have expired.
+#[derive(Debug, thiserror::Error)]
+#[error("not sent: the lease was not renewed in time, another process may be the leader")]
+pub struct LeaseExpired;
+
+impl WriteGate {
+    /// Lets writes pass until this instant.
+    pub(crate) fn open_until(&self, deadline: Instant) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(deadline);
+    }
+
+    /// Returns true if writes may be sent now.
+    pub fn is_open(&self) -> bool {
+        let deadline = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        deadline.is_none_or(|deadline| Instant::now() < deadline)
+    }
+
+    /// Wraps a client. Use [`WriteGate`] as a layer below a rate limit instead, if there is one.
+    pub fn wrap(&self, client: Client) -> Client {
+        let namespace = client.default_namespace().to_owned();
+        let send = tower::service_fn(move |request: Request<Body>| {
+            let client = client.clone();
+            async move { client.send(request).await }
+        });
+        Client::new(self.layer(send), namespace)
+    }
+}
+
+impl<S> Layer<S> for WriteGate {
+    type Service = Gated<S>;
+
+    fn layer(&self, inner: S) -> Gated<S> {
+        Gated { inner, gate: self.clone() }
+    }
+}
+
+/// Service that rejects writes while its gate is closed.
+#[derive(Clone, Debug)]
+pub struct Gated<S> {
+    inner: S,
+    gate: WriteGate,
+}
+
+impl<S, B, R> Service<Request<B>> for Gated<S>
+where
+    S: Service<Request<B>, Response = Response<R>>,
+    S::Error: Into<BoxError>,
+{
+    type Response = Response<R>;
+    type Error = BoxError;
+    type Future =
+        Either<Ready<Result<Response<R>, BoxError>>, futures::future::MapErr<S::Future, fn(S::Error) -> BoxError>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        self.inner.poll_ready(context).map_err(Into::into)
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        let is_write = !matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS);
+        if is_write && !self.gate.is_open() {
+            return Either::Left(ready(Err(Box::new(LeaseExpired))));
+        }
+        Either::Right(futures::TryFutureExt::map_err(self.inner.call(request), Into::into as fn(S::Error) -> BoxError))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+    use std::time::Duration;
+
+    use tower::ServiceExt as _;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn writes_are_sent_only_until_the_deadline() {
+        let gate = WriteGate::default();
+        let service = gate.layer(tower::service_fn(|_: Request<()>| async { Ok::<_, Infallible>(Response::new(())) }));
+        let send = async |method: Method| {
+            let request = Request::builder().method(method).body(()).unwrap();
+            service.clone().oneshot(request).await.is_ok()
+        };
+        assert!(send(Method::POST).await, "without a lease");
+        gate.open_until(Instant::now() + Duration::from_secs(10));
+        tokio::time::advance(Duration::from_millis(9_999)).await;
+        assert!(send(Method::DELETE).await);
+        tokio::time::advance(Duration::from_millis(1)).await;
+        for method in [Method::POST, Method::PUT, Method::PATCH, Method::DELETE] {
+            assert!(!send(method).await);
+        }
+        assert!(send(Method::GET).await);
+    }
+}

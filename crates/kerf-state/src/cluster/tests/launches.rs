@@ -1,0 +1,177 @@
+//! What cluster state remembers about launches and evictions.
+
+use jiff::ToSpan as _;
+
+use super::*;
+
+fn time(seconds: i64) -> Timestamp {
+    Timestamp::UNIX_EPOCH + seconds.seconds()
+}
+
+fn budget(allowed: i32, disrupted: Value) -> PodDisruptionBudget {
+    from_json(json!({"metadata": {"name": "b", "namespace": "default"},
+        "spec": {"selector": {"matchLabels": {"app": "web"}}},
+        "status": {"disruptionsAllowed": allowed, "disruptedPods": disrupted}}))
+}
+
+fn web(name: &str, phase: &str) -> Pod {
+    from_json(json!({"metadata": {"name": name, "namespace": "default", "uid": name, "labels": {"app": "web"}},
+        "spec": {"nodeName": "n"}, "status": {"phase": phase}}))
+}
+
+fn allowed(cluster: &Cluster, at: i64) -> i32 {
+    cluster.budgets_with_own_evictions(time(at))[0].disruptions_allowed.unwrap()
+}
+
+// spec 03 §5.3
+#[test]
+fn own_evictions_are_subtracted_until_the_budget_counts_them() {
+    let mut cluster = Cluster::new();
+    cluster.apply(budget(2, json!({})));
+    for name in ["a", "b", "c"] {
+        cluster.apply(web(name, "Running"));
+    }
+    cluster.record_eviction(&web("a", "Running"), time(0));
+    cluster.record_eviction(&web("b", "Running"), time(0));
+    assert_eq!(allowed(&cluster, 1), 0);
+    cluster.record_eviction(&web("c", "Running"), time(1));
+    assert_eq!(allowed(&cluster, 1), 0, "never negative");
+    cluster.forget_eviction(&web("c", "Running"));
+    // The watch shows the first eviction.
+    cluster.apply(budget(1, json!({"a": "2026-01-01T00:00:00Z"})));
+    assert_eq!(allowed(&cluster, 1), 0);
+    cluster.apply(budget(0, json!({"a": "2026-01-01T00:00:00Z", "b": "2026-01-01T00:00:00Z"})));
+    assert_eq!(allowed(&cluster, 1), 0);
+    cluster.apply(budget(2, json!({})));
+    assert_eq!(allowed(&cluster, 1), 2, "each was counted once");
+}
+
+// spec 03 §5.3
+#[test]
+fn an_eviction_is_forgotten_some_time_after_the_pod_is_gone() {
+    let mut cluster = Cluster::new();
+    cluster.apply(budget(2, json!({})));
+    cluster.apply(web("a", "Running"));
+    cluster.record_eviction(&web("a", "Running"), time(0));
+    assert_eq!(allowed(&cluster, 60), 1, "the pod still exists");
+    assert_eq!(allowed(&cluster, 120), 2, "the request was lost");
+    cluster.delete(&web("a", "Running"));
+    assert_eq!(allowed(&cluster, 14), 1, "the watch of budgets may lag behind");
+    assert_eq!(allowed(&cluster, 15), 2);
+}
+
+/// A pending pod of the owner `rs`.
+fn pending(name: &str) -> Pod {
+    from_json(json!({"metadata": {"name": name, "namespace": "default", "uid": name,
+        "ownerReferences": [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "rs", "uid": "rs", "controller": true}]},
+        "spec": {"containers": [{"name": "c"}]}, "status": {"phase": "Pending"}}))
+}
+
+fn on_node(pod: &Pod, node: &str, phase: &str) -> Pod {
+    let mut bound = pod.clone();
+    bound.spec.node_name = Some(node.into());
+    bound.status.phase = from_json::<Pod>(json!({"status": {"phase": phase}})).status.phase;
+    bound
+}
+
+/// Creates a claim for a pod and initializes its node.
+fn launch(cluster: &mut Cluster, name: &str, pod: &str, at: i64) {
+    cluster.record_created_for(&[format!("default/{pod}").into()], &name.into(), time(at));
+    let initialized = json!({"status": {"conditions": [{"type": "Initialized", "status": "True", "reason": "r",
+        "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}]}});
+    cluster.apply(claim(name, &format!("p://{name}"), 1, initialized));
+    cluster.apply(managed_node(name, &format!("p://{name}"), json!({})));
+}
+
+fn wait(cluster: &mut Cluster, at: i64) -> Option<i64> {
+    let facts = cluster.refresh_launch_facts(time(at));
+    let waits = facts.waits.values().filter(|wait| wait.until > time(at));
+    waits.map(|wait| wait.until.as_second() - at).max()
+}
+
+// spec 02 #122
+#[test]
+fn an_owner_waits_after_three_claims_on_which_no_pod_started() {
+    let mut cluster = Cluster::new();
+    cluster.apply(pending("a"));
+    for n in 0..3 {
+        launch(&mut cluster, &format!("c{n}"), "a", n);
+        assert_eq!(wait(&mut cluster, n), None);
+    }
+    // The pod is preempted, and its owner creates another one.
+    cluster.delete(&pending("a"));
+    cluster.apply(pending("b"));
+    assert_eq!(wait(&mut cluster, 10), Some(60));
+    assert_eq!(wait(&mut cluster, 40), Some(30));
+    assert_eq!(wait(&mut cluster, 70), None);
+    for (at, doubled) in [(100, 120), (300, 240), (600, 480), (1200, 960), (3000, 1800), (5000, 1800)] {
+        launch(&mut cluster, &format!("d{at}"), "b", at - 1);
+        cluster.delete(&pending("b"));
+        cluster.apply(pending("b"));
+        assert_eq!(wait(&mut cluster, at), Some(doubled), "at {at} s");
+    }
+    // A pod that starts on its node ends this.
+    launch(&mut cluster, "good", "b", 7000);
+    cluster.apply(on_node(&pending("b"), "good", "Running"));
+    cluster.delete(&pending("b"));
+    cluster.apply(pending("c"));
+    launch(&mut cluster, "next", "c", 7001);
+    cluster.delete(&pending("c"));
+    cluster.apply(pending("d"));
+    assert_eq!(wait(&mut cluster, 7002), None);
+}
+
+// spec 02 #123
+#[test]
+fn claims_that_are_not_needed_do_not_count() {
+    let mut cluster = Cluster::new();
+    for n in 0..9 {
+        let (name, pod) = (format!("c{n}"), pending(&format!("p{n}")));
+        cluster.apply(pod.clone());
+        let key = [pod.key()];
+        match n % 3 {
+            // The pod is deleted while the node starts.
+            0 => {
+                cluster.record_created_for(&key, &name.as_str().into(), time(n));
+                cluster.apply(claim(&name, "p://x", 1, json!({})));
+            }
+            // The pod is bound to another node.
+            1 => {
+                launch(&mut cluster, &name, &format!("p{n}"), n);
+                cluster.apply(on_node(&pod, "elsewhere", "Pending"));
+            }
+            // There is no capacity for the claim.
+            _ => {
+                cluster.record_created_for(&key, &name.as_str().into(), time(n));
+                let unlaunched = claim(&name, "", 1, json!({}));
+                cluster.apply(unlaunched.clone());
+                cluster.delete(&unlaunched);
+            }
+        }
+        cluster.delete(&pod);
+    }
+    cluster.apply(pending("last"));
+    assert_eq!(wait(&mut cluster, 100), None);
+}
+
+// spec 04 #143 and #145
+#[test]
+fn provisioning_waits_ten_seconds_for_claims_whose_pods_are_known() {
+    let mut cluster = Cluster::new();
+    cluster.reset::<NodePool>(vec![]);
+    cluster.reset::<TrackedClaim>(vec![]);
+    cluster.reset::<Node>(vec![]);
+    cluster.reset::<Pod>(vec![pending("a")]);
+    cluster.reset::<DaemonSet>(vec![]);
+    let unlaunched =
+        |name: &str| claim(name, "", 1, json!({"metadata": {"creationTimestamp": "1970-01-01T00:00:00Z"}}));
+    cluster.insert_created(unlaunched("ours"));
+    cluster.record_created_for(&["default/a".into()], &"ours".into(), time(0));
+    assert!(cluster.check_synced_for_provisioning(time(9)) != SyncStatus::Synced);
+    assert_eq!(cluster.check_synced_for_provisioning(time(10)), SyncStatus::Synced);
+    assert!(cluster.check_synced() != SyncStatus::Synced, "disruption waits");
+    assert_eq!(cluster.refresh_launch_facts(time(10)).on_unlaunched_claims, ["default/a".into()].into());
+    cluster.apply(unlaunched("theirs"));
+    let reason = UnsyncedReason::UnlaunchedClaims(vec!["theirs".into()]);
+    assert_eq!(cluster.check_synced_for_provisioning(time(600)), SyncStatus::Unsynced(vec![reason]));
+}
