@@ -12,9 +12,10 @@ use std::process::ExitStatus;
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use kerf_controllers::{Metrics, ProcessSettings};
+use kerf_controllers::{LeaderElection, Metrics, ProcessSettings};
 use kerf_operator::logs;
-use kerf_runtime::{Clock, Shutdown, ShutdownSignal};
+use kerf_runtime::{Clock, Rng, Shutdown, ShutdownSignal};
+use kerf_sandbox::sim::ReplicaStart;
 use kerf_sandbox::{ApiServer, Cluster, ClusterConfig, ClusterEvent, ServeError, Timing, install_crds};
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::process::{Child, Command};
@@ -86,6 +87,8 @@ async fn serve(options: SandboxOptions, clock: Clock, provider: Arc<dyn Provider
         seed: options.seed,
         metrics_port: options.metrics_port,
         cores: super::available_threads().get(),
+        leader_election: None,
+        client: None,
     };
     if options.demo {
         if output::print_text(&format!("{}\n", usage_text(&file, HINTS_IN_DEMO)))? == StdoutState::Closed {
@@ -127,14 +130,35 @@ fn start_stderr_log(level: Option<LogLevel>, clock: Clock) -> Result<(), Command
 }
 
 /// Settings of Kerf's controllers on a sandbox cluster.
+#[derive(Clone)]
 struct SandboxController {
     settings: Settings,
     seed: u64,
     metrics_port: Option<u16>,
     cores: usize,
+    leader_election: Option<LeaderElection>,
+    /// Client of the controllers; `None` for an ordinary client of the cluster.
+    client: Option<kube::Client>,
 }
 
 impl SandboxController {
+    /// Returns the settings of a simulation: one thread, no ports and no leader election.
+    fn new(settings: Settings, seed: u64) -> Self {
+        Self { settings, seed, metrics_port: None, cores: 1, leader_election: None, client: None }
+    }
+
+    /// Returns the settings of one process of a simulation. Every process has its own seed, so that
+    /// a process that starts again does not repeat the random values of the one before.
+    fn for_replica(&self, start: ReplicaStart) -> Self {
+        let seed = if start.number == 0 { self.seed } else { Rng::new(self.seed ^ start.number).next_u64() };
+        let leader_election = start.identity.map(|identity| LeaderElection {
+            name: "karpenter-leader-election".to_owned(),
+            namespace: "kube-system".to_owned(),
+            identity,
+        });
+        Self { seed, leader_election, ..self.clone() }
+    }
+
     /// Runs the controllers with instances of the cluster's simulated cloud.
     fn run(
         self,
@@ -143,7 +167,8 @@ impl SandboxController {
         stop: ShutdownSignal,
     ) -> impl Future<Output = anyhow::Result<()>> + Send + use<> {
         let (metrics, clock) = (Arc::new(Metrics::new()), cluster.api().clock());
-        let client = kerf_controllers::metered_client(cluster.api().client_as("kerf"), metrics.clone(), clock);
+        let client = self.client.unwrap_or_else(|| cluster.api().client_as("kerf"));
+        let client = kerf_controllers::metered_client(client, metrics.clone(), clock);
         let defaults = kerf_controllers::Settings::default();
         let controller_settings = ControllerSettings {
             settings: self.settings,
@@ -156,6 +181,7 @@ impl SandboxController {
         let process = ProcessSettings {
             address: Ipv4Addr::LOCALHOST.into(),
             metrics_port: self.metrics_port,
+            leader_election: self.leader_election,
             ..ProcessSettings::default()
         };
         let environment = ControllerEnvironment {
