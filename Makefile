@@ -12,7 +12,7 @@ AWS_SDK_TESTS_MIN = 30
 MOTO_TESTS_MIN = 5
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-real test-aws referee-real scale-real idle latency week compare-builds tools fmt fmt-check lint doc unit bench oracle properties differential coverage fuzz
+.PHONY: help demo test test-real test-aws referee-real scale-real idle latency week scenarios day-of-faults compare-builds tools fmt fmt-check lint doc unit bench oracle properties differential coverage fuzz
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -26,10 +26,26 @@ demo: ## build Kerf in release mode, print a plan and run a simulated cluster
 	@echo && echo "The same in real time, with an API for kubectl: kerf sandbox --demo"
 
 # A cluster with constant demand must settle. The report has the number of evicted pods whose workload had not changed, and the price
-# compared with the best plan.
+# compared with the best plan. The lines of progress go to a file, so that the exit code is that of the run.
 week: ## simulate seven days of constant demand, with jobs and rollouts
 	$(CARGO) build --release --quiet --package kerf
-	@$(CARGO) run --release --quiet --package kerf -- sandbox run scenarios/week.yaml | tail -n 40
+	@mkdir -p "$${CARGO_TARGET_DIR:-target}/tmp"
+	@$(CARGO) run --release --quiet --package kerf -- sandbox run scenarios/week.yaml > "$${CARGO_TARGET_DIR:-target}/tmp/week.txt"; \
+		code=$$?; tail -n 40 "$${CARGO_TARGET_DIR:-target}/tmp/week.txt"; exit $$code
+
+# Every scenario runs with SEEDS seeds, JOBS at a time; the week ends after 49 hours, and the day of faults has a target of its own. A
+# line of a failed run has the command that repeats it.
+SEEDS ?= 2
+JOBS ?= 2
+scenarios: ## simulate all scenarios of scenarios/ with SEEDS (2) seeds each
+	$(CARGO) build --release --quiet --package kerf
+	hack/scenarios.py $${CARGO_TARGET_DIR:-target}/release/kerf --seeds $(SEEDS) --jobs $(JOBS) scenarios/week.yaml:49h \
+		$(filter-out scenarios/week.yaml scenarios/day-of-faults.yaml,$(sort $(wildcard scenarios/*.yaml)))
+
+day-of-faults: SEEDS = 10
+day-of-faults: ## simulate 24 hours with all faults, kills and stops with SEEDS (10) seeds
+	$(CARGO) build --release --quiet --package kerf
+	hack/scenarios.py $${CARGO_TARGET_DIR:-target}/release/kerf --seeds $(SEEDS) --jobs $(JOBS) scenarios/day-of-faults.yaml
 
 # The steps run one after the other, fastest first. clippy and rustdoc share their artefacts. The tests are last, so that their results are
 # at the end of the output. The first run builds the real control plane, which takes ten minutes. While working, run `make unit`.

@@ -22,7 +22,7 @@ use std::time::Duration;
 use kerf_api::slim::{NodeInclusionPolicy, TopologySpreadConstraint};
 use kerf_cloud::StartError;
 use kerf_operator::Recorder;
-use kerf_runtime::{LeaseLost, ShutdownSignal, WatchHandle, WriteGate};
+use kerf_runtime::{LeaseLost, ShutdownSignal, WatchHandle, WriteGate, same_process};
 use kerf_state::Cluster;
 use serde_json::Value;
 use tokio::task::JoinSet;
@@ -125,11 +125,11 @@ pub async fn run(
     let status = Arc::new(ProcessStatus::new(ctx.clock));
     // Dropping the set aborts its tasks.
     let mut background = JoinSet::new();
-    background.spawn(version::poll_version(ctx.client.clone()));
-    background.spawn(status.clone().give_signs_of_life());
+    background.spawn(same_process(version::poll_version(ctx.client.clone())));
+    background.spawn(same_process(status.clone().give_signs_of_life()));
     probes::start(&ctx, &status, settings, &mut background).await?;
     if let Some(recorder) = recorder {
-        background.spawn(async move { recorder.run().await });
+        background.spawn(same_process(async move { recorder.run().await }));
     }
     let mut election = Election::new(&ctx, settings.leader_election.as_ref(), lease_client);
     let mut terms_given_up = 0;
@@ -141,7 +141,7 @@ pub async fn run(
         let (watches, feed) = controllers.watches(ctx.settings.seed);
         status.set(watches.clone(), controllers.history());
         let mut feeding = JoinSet::new();
-        feeding.spawn(feed);
+        feeding.spawn(same_process(feed));
         tokio::select! {
             biased;
             () = stop.requested() => return Ok(()),
@@ -220,7 +220,7 @@ async fn run_as_leader(controllers: &Arc<Controllers>, watches: Vec<WatchHandle>
     }
     let mut tasks = JoinSet::new();
     let (controllers, shutdown) = (controllers.clone(), stop.clone());
-    tasks.spawn(async move { controllers.run(shutdown).await });
+    tasks.spawn(same_process(async move { controllers.run(shutdown).await }));
     stop.requested().await;
     if tokio::time::timeout(SHUTDOWN_TIMEOUT, tasks.join_next()).await.is_err() {
         info!("stopping although some reconciles are still running");

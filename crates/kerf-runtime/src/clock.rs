@@ -4,6 +4,7 @@
 //!
 //! Invariant: this is the only file that reads the system clock, once for each `Clock`.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
 use jiff::Timestamp;
@@ -14,6 +15,8 @@ use tokio::time::Instant;
 pub struct Clock {
     start: Timestamp,
     origin: Instant,
+    /// Milliseconds by which the wall time has jumped ahead; `None` if it never jumps.
+    jumped_millis: Option<&'static AtomicU64>,
 }
 
 impl Clock {
@@ -30,16 +33,36 @@ impl Clock {
     /// Creates a clock that shows `start` now and then follows tokio's clock. Simulations use it,
     /// so that two runs have equal timestamps to the nanosecond.
     pub fn starting_at(start: Timestamp) -> Self {
-        Self { start, origin: Instant::now() }
+        Self { start, origin: Instant::now(), jumped_millis: None }
+    }
+
+    /// Creates a clock like [`Clock::starting_at`] whose wall time can jump, for simulations. It
+    /// keeps eight bytes until the process ends.
+    pub fn with_jumps(start: Timestamp) -> Self {
+        Self { jumped_millis: Some(Box::leak(Box::new(AtomicU64::new(0)))), ..Self::starting_at(start) }
+    }
+
+    /// Moves the wall time of all copies ahead, in steps of a millisecond, as an administrator who
+    /// sets the system clock does. Timers and [`Clock::elapsed`] do not change. Returns false, and
+    /// changes nothing, if the clock does not come from [`Clock::with_jumps`].
+    pub fn jump(&self, by: Duration) -> bool {
+        let Some(jumped) = self.jumped_millis else { return false };
+        jumped.fetch_add(u64::try_from(by.as_millis()).unwrap_or(u64::MAX), Ordering::Relaxed);
+        true
+    }
+
+    /// Returns the time by which the wall time has jumped ahead so far.
+    pub fn jumped(&self) -> Duration {
+        Duration::from_millis(self.jumped_millis.map_or(0, |millis| millis.load(Ordering::Relaxed)))
     }
 
     /// Returns the current wall time. It never decreases, and it stays at [`Timestamp::MAX`] once
     /// that is reached.
     pub fn now(&self) -> Timestamp {
-        self.start.saturating_add(self.elapsed()).unwrap_or(Timestamp::MAX)
+        self.start.saturating_add(self.elapsed().saturating_add(self.jumped())).unwrap_or(Timestamp::MAX)
     }
 
-    /// Returns the time that has passed since this clock was created.
+    /// Returns the time that has passed since this clock was created, without jumps.
     pub fn elapsed(&self) -> Duration {
         self.origin.elapsed()
     }
@@ -48,7 +71,7 @@ impl Clock {
     /// time before the clock's start gives the instant of the start. Returns `None` if `at` is too
     /// far away for a timer.
     pub fn instant_of(&self, at: Timestamp) -> Option<Instant> {
-        let ahead = at.duration_since(self.start);
+        let ahead = at.duration_since(self.start.saturating_add(self.jumped()).unwrap_or(Timestamp::MAX));
         if ahead.is_negative() { Some(self.origin) } else { self.origin.checked_add(ahead.unsigned_abs()) }
     }
 }
@@ -79,6 +102,21 @@ mod tests {
         assert_eq!(clock.now(), later);
         let before = clock.instant_of("2020-01-01T00:00:00Z".parse().unwrap()).unwrap();
         assert!(before <= Instant::now(), "an instant before the start of the clock is in the past");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_jump_moves_the_wall_time_of_all_copies_and_no_timer() {
+        let clock = Clock::with_jumps(noon());
+        let copy = clock;
+        let before = Instant::now();
+        assert!(clock.jump(Duration::from_hours(1)));
+        assert_eq!((copy.now(), copy.jumped()), ("2026-01-01T13:00:00Z".parse().unwrap(), Duration::from_hours(1)));
+        assert_eq!((copy.elapsed(), Instant::now()), (Duration::ZERO, before));
+        let later = "2026-01-01T13:00:10Z".parse().unwrap();
+        assert_eq!(copy.instant_of(later), Some(before + Duration::from_secs(10)));
+        let rigid = Clock::starting_at(noon());
+        assert!(!rigid.jump(Duration::from_hours(1)));
+        assert_eq!(rigid.now(), noon());
     }
 
     #[tokio::test(start_paused = true)]

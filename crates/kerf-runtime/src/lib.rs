@@ -12,6 +12,7 @@ mod patch;
 mod queue;
 mod rng;
 mod shutdown;
+mod suspend;
 mod throttle;
 mod watch;
 mod write_gate;
@@ -24,6 +25,7 @@ pub use patch::{ApiError, MergePatch, OptimisticLock, PatchTarget, merge_patch_b
 pub use queue::{Queue, QueueSettings, QueueStats, ReconcileAction};
 pub use rng::Rng;
 pub use shutdown::{Shutdown, ShutdownSignal, termination_signal};
+pub use suspend::{ProcessTask, SimulatedProcess, same_process};
 pub use throttle::{Throttle, Throttled};
 pub use watch::{WatchHandle, WatchPhase, WatchProgress, WatchSettings, WatchUpdate, WatchedKind, watch};
 pub use write_gate::{Gated, LeaseExpired, WriteGate};

@@ -1,5 +1,5 @@
 //! Faults of the simulated cloud: insufficient capacity, throttling, and instances that never join,
-//! boot slowly or are interrupted.
+//! never become ready, boot slowly, flap, lose their kubelet or are interrupted.
 //!
 //! A provider calls [`Cloud::check_launch`] before it launches an instance. The faults of a
 //! launched instance are drawn in `draw_instance_faults` and carried out by its simulated kubelet,
@@ -29,6 +29,21 @@ pub enum CloudFault {
     /// The instance starts and its node never becomes ready. The kubelet of an instance of an
     /// attached cloud never registers a Node.
     NeverJoins,
+    /// The kubelet runs and renews its Lease, and its Node is never ready, as without a network
+    /// plugin.
+    NeverReady,
+    /// The kubelet dies: heartbeats end, and its pods keep their last status. The instance stays.
+    KubeletDeath {
+        /// Time between the end of the boot and the death.
+        after: Duration,
+    },
+    /// The Node is not ready for a while, again and again, as long as the rule applies.
+    FlappingReadiness {
+        /// Time for which the Node is ready, twice as long at most.
+        ready_for: Duration,
+        /// Time for which the Node is not ready.
+        not_ready_for: Duration,
+    },
     /// The instance takes longer to boot.
     SlowBoot {
         /// Time that is added to the boot time.
@@ -106,6 +121,17 @@ pub(crate) struct InstanceFaults {
     pub(crate) never_joins: bool,
     pub(crate) boot_delay: Duration,
     pub(crate) interrupted_after: Option<Duration>,
+    pub(crate) never_ready: bool,
+    pub(crate) kubelet_dies_after: Option<Duration>,
+    pub(crate) flaps: Option<FlapTimes>,
+}
+
+/// Durations of a Node whose readiness flaps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct FlapTimes {
+    /// The Node is ready for this time at least, and for twice this time at most.
+    pub(crate) ready_for: Duration,
+    pub(crate) not_ready_for: Duration,
 }
 
 /// Availability and faults of the simulated cloud. Clones share one state. The instances are in
@@ -154,6 +180,9 @@ impl Cloud {
                 }
                 CloudFault::Throttled
                 | CloudFault::NeverJoins
+                | CloudFault::NeverReady
+                | CloudFault::KubeletDeath { .. }
+                | CloudFault::FlappingReadiness { .. }
                 | CloudFault::SlowBoot { .. }
                 | CloudFault::Interruption { .. } => {}
             }
@@ -171,17 +200,39 @@ impl Cloud {
         for rule in rules.iter().filter(|rule| rule.applies_to(&offering, at)) {
             match rule.fault {
                 CloudFault::NeverJoins => faults.never_joins |= rng.happens_per_million(rule.per_million),
+                CloudFault::NeverReady => faults.never_ready |= rng.happens_per_million(rule.per_million),
+                CloudFault::KubeletDeath { after } if rng.happens_per_million(rule.per_million) => {
+                    faults.kubelet_dies_after = Some(faults.kubelet_dies_after.map_or(after, |other| other.min(after)));
+                }
+                CloudFault::FlappingReadiness { ready_for, not_ready_for }
+                    if rng.happens_per_million(rule.per_million) =>
+                {
+                    faults.flaps = Some(FlapTimes { ready_for, not_ready_for });
+                }
                 CloudFault::SlowBoot { by } if rng.happens_per_million(rule.per_million) => faults.boot_delay += by,
                 CloudFault::Interruption { after } if rng.happens_per_million(rule.per_million) => {
                     faults.interrupted_after = Some(faults.interrupted_after.map_or(after, |other| other.min(after)));
                 }
                 CloudFault::SlowBoot { .. }
+                | CloudFault::KubeletDeath { .. }
+                | CloudFault::FlappingReadiness { .. }
                 | CloudFault::Interruption { .. }
                 | CloudFault::StockOut
                 | CloudFault::Throttled => {}
             }
         }
         faults
+    }
+
+    /// Returns true if a rule with this fault applies now to some offering. Kubelets check it before
+    /// they carry out a fault that was drawn earlier.
+    pub(crate) fn has_fault_now(&self, matches: impl Fn(&CloudFault) -> bool) -> bool {
+        let at = self.clock.elapsed();
+        let state = self.lock();
+        state
+            .rules
+            .iter()
+            .any(|rule| matches(&rule.fault) && at >= rule.from && rule.until.is_none_or(|until| at < until))
     }
 
     /// Locks the state. A poisoned lock is used as it is: the state is consistent between any two
@@ -250,8 +301,11 @@ mod tests {
         let cloud = cloud(rules, 1);
         let offering = OfferingRef { instance_type: "x", zone: "a", capacity_type: "spot" };
         assert_eq!(cloud.check_launch(offering), Err(LaunchError::Throttled));
-        let faults =
-            InstanceFaults { never_joins: false, boot_delay: seconds(5), interrupted_after: Some(seconds(60)) };
+        let faults = InstanceFaults {
+            boot_delay: seconds(5),
+            interrupted_after: Some(seconds(60)),
+            ..InstanceFaults::default()
+        };
         assert_eq!(cloud.draw_instance_faults(offering), faults);
     }
 }

@@ -105,6 +105,10 @@ pub(crate) enum WorkItem {
     /// Boots the simulated instance of a node.
     BootInstance(ObjectKey),
     Heartbeat(ObjectKey),
+    /// Kills the kubelet of a node, if the fault still applies.
+    KubeletDeath(ObjectKey),
+    /// Changes the readiness of a node whose readiness flaps.
+    ReadinessFlap(ObjectKey),
     /// Terminates a simulated instance, as a cloud does with spot capacity.
     Interruption(ObjectKey),
     /// Follows the list of instances of the attached cloud.

@@ -41,7 +41,10 @@ pub enum Fault {
         /// Age of that state, in revisions of the whole store.
         revisions: u64,
     },
-    /// The watch ends without an error. This fault, `LateWatch` and `Gone` affect only watches.
+    /// The request has no effect and is never answered, as behind a proxy that lost it. The opening
+    /// of a watch is a request too.
+    Hung,
+    /// The watch ends without an error. This fault and the next ones affect only watches.
     DroppedWatch {
         /// Time from the start of the watch to its end.
         after: Duration,
@@ -51,6 +54,12 @@ pub enum Fault {
         /// Delay of each event.
         by: Duration,
     },
+    /// The watch stays open and delivers nothing more, neither events nor bookmarks, as over a
+    /// connection whose other end was lost without notice.
+    SilentWatch {
+        /// Time from the start of the watch to its last delivery.
+        after: Duration,
+    },
     /// The watch fails with 410, as if its resource version were compacted.
     Gone,
 }
@@ -59,11 +68,17 @@ impl Fault {
     /// Returns true if the fault can happen to requests with this verb.
     fn can_affect(&self, verb: Verb) -> bool {
         match self {
-            Self::InternalError | Self::Unavailable { .. } | Self::TooManyRequests { .. } | Self::Slow { .. } => true,
+            Self::InternalError
+            | Self::Unavailable { .. }
+            | Self::TooManyRequests { .. }
+            | Self::Slow { .. }
+            | Self::Hung => true,
             Self::Conflict => matches!(verb, Verb::Update | Verb::Patch | Verb::Delete),
             Self::LostResponse => verb.is_write(),
             Self::StaleRead { .. } => matches!(verb, Verb::Get | Verb::List),
-            Self::DroppedWatch { .. } | Self::LateWatch { .. } | Self::Gone => verb == Verb::Watch,
+            Self::DroppedWatch { .. } | Self::LateWatch { .. } | Self::SilentWatch { .. } | Self::Gone => {
+                verb == Verb::Watch
+            }
         }
     }
 }
@@ -155,6 +170,10 @@ mod tests {
             (Fault::LostResponse, Verb::Get, false),
             (Fault::StaleRead { revisions: 3 }, Verb::List, true),
             (Fault::StaleRead { revisions: 3 }, Verb::Watch, false),
+            (Fault::Hung, Verb::Create, true),
+            (Fault::Hung, Verb::Watch, true),
+            (Fault::SilentWatch { after: Duration::ZERO }, Verb::Watch, true),
+            (Fault::SilentWatch { after: Duration::ZERO }, Verb::List, false),
             (Fault::Gone, Verb::Watch, true),
             (Fault::Gone, Verb::List, false),
             (Fault::InternalError, Verb::Get, true),

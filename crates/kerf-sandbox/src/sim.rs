@@ -15,22 +15,26 @@
 
 mod actor;
 mod cost_meter;
+mod durations;
 mod faults;
 mod invariant_checker;
 mod invariant_watcher;
 mod invariants;
 mod node_instances;
+mod replicas;
 mod report;
 mod run;
 mod scenario;
 mod steady;
 
-pub use faults::NamedFault;
+pub use faults::{FaultSetting, NamedFault};
 pub use invariant_watcher::InvariantWatcher;
+pub use replicas::ReplicaStart;
 pub use report::{
     CostComparison, CostReport, NodeReport, PodReport, Sample, SimulationReport, SteadyReport, TimesToRun, Violation,
 };
 pub use run::{ProgressLine, Simulation};
 pub use scenario::{
-    InterruptStep, PatchStep, ScaleStep, Scenario, ScenarioError, ScenarioStep, ScenarioTarget, Steady,
+    ClockStep, ControllerName, EditStatusStep, ExpectStep, InterruptStep, PatchStep, ScaleStep, Scenario,
+    ScenarioError, ScenarioStep, ScenarioTarget, Steady, StopStep,
 };

@@ -22,7 +22,7 @@ use kerf_engine::{
     PlannedClaim, ReservedMode, UnsupportedStorage, ValidationFailure, consolidation_deferred_until, next_commands,
     validate_all,
 };
-use kerf_runtime::{ReconcileAction, Rng};
+use kerf_runtime::{ReconcileAction, Rng, same_process};
 use kerf_state::{InputContext, TrackedClaim};
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tracing::{debug, error};
@@ -464,7 +464,7 @@ impl DisruptionController {
 /// one thread computes on that thread, which keeps the order of events deterministic.
 async fn run_blocking<T: Send + 'static>(compute: impl FnOnce() -> T + Send + 'static) -> Result<T, Error> {
     let task = match Handle::current().runtime_flavor() {
-        RuntimeFlavor::CurrentThread => tokio::spawn(async move { compute() }),
+        RuntimeFlavor::CurrentThread => tokio::spawn(same_process(async move { compute() })),
         _ => tokio::task::spawn_blocking(compute),
     };
     task.await.map_err(|failure| Error::Invalid(format!("computing disruption failed, {failure}")))

@@ -1,6 +1,8 @@
 //! The default admission plugins of kube-apiserver that clients rely on. Namespaces must exist.
-//! Pods get a priority, default tolerations and the overhead of their runtime class. New nodes get
-//! the not-ready taint. Claims get the default storage class.
+//! Pods get the defaults of LimitRanges, a priority, default tolerations and the overhead of their
+//! runtime class. New nodes get the not-ready taint. Claims get the default storage class.
+
+mod limit_range;
 
 use std::sync::Arc;
 
@@ -26,6 +28,7 @@ pub(crate) fn admit(call: &Call<'_>, change: WriteOperation<'_>, object: &mut Va
     }
     match (call.resource.group.as_str(), call.resource.plural.as_str(), change) {
         ("", "pods", WriteOperation::Create) => {
+            limit_range::admit_pod(call, object)?;
             set_priority(call, object)?;
             set_runtime_class(call, object)?;
             check_service_account_exists(call, object)?;

@@ -26,6 +26,8 @@ pub(crate) struct InjectedFaults {
     pub(crate) drop_watch_after: Option<Duration>,
     /// The watch delivers every event later by this time.
     pub(crate) watch_delay: Option<Duration>,
+    /// The watch delivers nothing after this time, and does not end.
+    pub(crate) silence_watch_after: Option<Duration>,
     /// The watch fails with 410, as if its history were compacted.
     pub(crate) expire_watch: bool,
 }

@@ -1,5 +1,8 @@
 //! The server on a socket: HTTPS on the loopback address only, with a certificate and a token that
-//! exist only while it runs. Requests without the token get 401.
+//! exist only while it runs. Requests without the token get 401. Connections are limited in number
+//! and in time, so that clients that send or read nothing cannot keep others out.
+
+mod connection;
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -7,9 +10,8 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use http::header::AUTHORIZATION;
-use http::{HeaderMap, Request, Response};
+use http::{HeaderMap, Request};
 use hyper::body::Incoming;
-use hyper_util::rt::{TokioExecutor, TokioIo};
 use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa, KeyPair,
     KeyUsagePurpose,
@@ -20,12 +22,17 @@ use tokio::task::{JoinHandle, JoinSet};
 use tokio_rustls::TlsAcceptor;
 use tower::Service as _;
 
-use super::respond::{Body, error_response};
+use self::connection::ConnectionLimits;
+use super::respond::error_response;
 use super::server::ApiServer;
 use super::status::StatusError;
 
 /// The maximum time of a TLS handshake.
 const TLS_HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
+/// The maximum number of connections; further clients wait.
+const MAX_CONNECTIONS: usize = 1000;
+/// The delay after an error of the operating system, such as too many open files.
+const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
 
 /// The reason why a server cannot listen.
 #[derive(Debug, thiserror::Error)]
@@ -90,35 +97,40 @@ impl ApiServer {
     }
 }
 
-/// Accepts connections. Dropping the future closes all of them.
+/// Accepts connections, up to the limit. Dropping the future closes all of them.
 async fn accept(listener: TcpListener, acceptor: TlsAcceptor, server: ApiServer, token: Arc<str>) {
     let mut connections = JoinSet::new();
     loop {
-        // If a connection cannot be accepted (no file handles left), the client has to try again.
-        if let Ok((stream, _)) = listener.accept().await {
-            connections.spawn(connection(stream, acceptor.clone(), server.clone(), token.clone()));
-        }
         while connections.try_join_next().is_some() {}
+        // Further clients wait until a connection ends. Idle connections end by themselves.
+        if connections.len() >= MAX_CONNECTIONS {
+            connections.join_next().await;
+            continue;
+        }
+        match listener.accept().await {
+            Ok((stream, _)) => {
+                connections.spawn(serve_client(stream, acceptor.clone(), server.clone(), token.clone()));
+            }
+            // There may be no file handles left at the moment. The client has to try again.
+            Err(_) => tokio::time::sleep(ACCEPT_RETRY_DELAY).await,
+        }
     }
 }
 
-async fn connection(stream: TcpStream, acceptor: TlsAcceptor, server: ApiServer, token: Arc<str>) {
+async fn serve_client(stream: TcpStream, acceptor: TlsAcceptor, server: ApiServer, token: Arc<str>) {
     let _ = stream.set_nodelay(true);
     let Ok(Ok(stream)) = tokio::time::timeout(TLS_HANDSHAKE_TIMEOUT, acceptor.accept(stream)).await else { return };
-    let service = hyper::service::service_fn(move |request: Request<Incoming>| {
+    let handle = move |request: Request<Incoming>| {
         let (mut server, token) = (server.clone(), token.clone());
         async move {
             if is_authorized(request.headers(), &token) {
                 server.call(request).await
             } else {
-                Ok::<Response<Body>, _>(error_response(&StatusError::unauthorized()))
+                Ok(error_response(&StatusError::unauthorized()))
             }
         }
-    });
-    // An error also ends the connection for the client, so it is ignored here.
-    let _ = hyper_util::server::conn::auto::Builder::new(TokioExecutor::new())
-        .serve_connection(TokioIo::new(stream), service)
-        .await;
+    };
+    connection::serve(stream, ConnectionLimits::DEFAULT, handle).await;
 }
 
 /// Returns true if the request has the token. All bytes are compared, so that the time reveals

@@ -364,6 +364,7 @@ impl ApiServer {
                     target.name.as_deref().unwrap_or_default(),
                 )));
             }
+            Some(Fault::Hung) => std::future::pending().await,
             Some(Fault::Slow { by }) => {
                 tokio::time::sleep(by).await;
                 no_faults
@@ -375,6 +376,7 @@ impl ApiServer {
             Some(Fault::StaleRead { revisions }) => InjectedFaults { stale_by_writes: Some(revisions), ..no_faults },
             Some(Fault::DroppedWatch { after }) => InjectedFaults { drop_watch_after: Some(after), ..no_faults },
             Some(Fault::LateWatch { by }) => InjectedFaults { watch_delay: Some(by), ..no_faults },
+            Some(Fault::SilentWatch { after }) => InjectedFaults { silence_watch_after: Some(after), ..no_faults },
             Some(Fault::Gone) => InjectedFaults { expire_watch: true, ..no_faults },
         };
         Ok(self.handle(parts, body, injected_faults))

@@ -77,6 +77,7 @@ pub(crate) fn watch(call: &Call<'_>, injected_faults: InjectedFaults) -> ApiResu
         bookmark_at: call.query.flag("allowWatchBookmarks").then(|| now + BOOKMARK_INTERVAL),
         // A duration too long for a timer becomes a month.
         ends_at: now.checked_add(duration).unwrap_or(now + Duration::from_hours(24 * 30)),
+        silent_from: injected_faults.silence_watch_after.and_then(|after| now.checked_add(after)),
         injected_faults,
         has_sent_columns: false,
         has_ended: false,
@@ -144,6 +145,8 @@ struct Watcher {
     sends_end_bookmark: bool,
     bookmark_at: Option<Instant>,
     ends_at: Instant,
+    /// Time from which nothing is delivered any more and the stream does not end; `None`: no fault.
+    silent_from: Option<Instant>,
     injected_faults: InjectedFaults,
     /// Tables contain their columns in the first event only.
     has_sent_columns: bool,
@@ -151,8 +154,19 @@ struct Watcher {
 }
 
 impl Watcher {
-    /// Returns the next chunk of the stream, or `None` at its end.
+    /// Returns the next chunk of the stream, or `None` at its end. Never returns once the watch has
+    /// fallen silent.
     async fn next(&mut self) -> Option<Bytes> {
+        let Some(silent_from) = self.silent_from else { return self.next_chunk().await };
+        if Instant::now() < silent_from
+            && let Ok(chunk) = tokio::time::timeout_at(silent_from, self.next_chunk()).await
+        {
+            return chunk;
+        }
+        std::future::pending().await
+    }
+
+    async fn next_chunk(&mut self) -> Option<Bytes> {
         if self.has_ended {
             return None;
         }

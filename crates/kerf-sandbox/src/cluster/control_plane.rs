@@ -93,6 +93,10 @@ pub(crate) struct ControlPlane {
     /// Registry at the last search for new tables; `None` before the first.
     registry: Option<Arc<Registry>>,
     seen_revision: u64,
+    /// Time by which the wall clock had jumped at the last work item.
+    seen_jump: Duration,
+    /// Wall time right after the last jump; `None` if the clock has not jumped.
+    pub(crate) last_jump_at: Option<Timestamp>,
 }
 
 /// A table whose changes the control plane reads.
@@ -127,6 +131,8 @@ impl ControlPlane {
             followed_tables: BTreeMap::new(),
             registry: None,
             seen_revision: 0,
+            seen_jump: server.clock().jumped(),
+            last_jump_at: None,
             server,
             config: *config,
         }
@@ -179,6 +185,11 @@ impl ControlPlane {
 
     /// Runs one work item, and enqueues it again if the result demands that or if it failed.
     fn do_work(&mut self, work: WorkItem) {
+        let jumped = self.clock.jumped();
+        if jumped != self.seen_jump {
+            self.seen_jump = jumped;
+            self.last_jump_at = Some(self.now());
+        }
         let outcome = match &work {
             WorkItem::Namespace(key) => namespace::sync(self, key),
             WorkItem::Garbage(object) => garbage_collector::sync(self, object),
@@ -196,6 +207,8 @@ impl ControlPlane {
             WorkItem::Attach(key) => attachments::attach(self, key),
             WorkItem::BootInstance(key) => kubelet::node::sync(self, key),
             WorkItem::Heartbeat(key) => kubelet::node::heartbeat(self, key),
+            WorkItem::KubeletDeath(key) => Ok(kubelet::faults::die(self, key)),
+            WorkItem::ReadinessFlap(key) => Ok(kubelet::faults::flap(self, key)),
             WorkItem::Interruption(key) => Ok(kubelet::node::interrupt(self, key)),
             WorkItem::CloudInstances => Ok(kubelet::registration::sync(self)),
             WorkItem::RegisterNode(provider_id) => kubelet::registration::register(self, provider_id),

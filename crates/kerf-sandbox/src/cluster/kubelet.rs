@@ -4,6 +4,7 @@
 //! moves the pods that are bound to it through their phases. The kubelet of an instance of an
 //! attached cloud registers its Node itself, after the boot.
 
+pub(crate) mod faults;
 mod heartbeat;
 pub(crate) mod node;
 pub(crate) mod pod;
@@ -21,6 +22,7 @@ use self::heartbeat::RepeatableWrite;
 use self::registration::CloudInstanceRecords;
 use super::objects::Node;
 use crate::api::storage::ObjectKey;
+use crate::cloud::FlapTimes;
 
 /// Annotation of simulated nodes, which is KWOK's.
 pub(crate) const SIMULATED_NODE_ANNOTATION: &str = "kwok.x-k8s.io/node";
@@ -38,11 +40,34 @@ enum InstancePhase {
     KubeletStopped,
 }
 
+/// The readiness that a running kubelet reports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Readiness {
+    Ready,
+    /// The network plugin is not initialized, and never will be.
+    NeverReady,
+    /// Ready now, and not ready from time to time.
+    FlappingReady(FlapTimes),
+    /// Not ready now, and ready later.
+    FlappingNotReady(FlapTimes),
+}
+
+impl Readiness {
+    fn is_ready(self) -> bool {
+        match self {
+            Self::Ready | Self::FlappingReady(_) => true,
+            Self::NeverReady | Self::FlappingNotReady(_) => false,
+        }
+    }
+}
+
 /// The simulated instance behind a Node.
 #[derive(Debug)]
 struct SimulatedInstance {
     uid: SmolStr,
     phase: InstancePhase,
+    /// The `Ready` condition that the kubelet reports while it runs.
+    readiness: Readiness,
     address: Ipv4Addr,
     /// Time of the last write of the node's status.
     last_reported_at: Instant,

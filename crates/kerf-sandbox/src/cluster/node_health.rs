@@ -42,6 +42,8 @@ pub(crate) fn sync(plane: &mut ControlPlane, key: &ObjectKey) -> ApiResult<RunAg
         (None, Some(created)) => (created, STARTUP_GRACE_PERIOD),
         (None, None) => (now, STARTUP_GRACE_PERIOD),
     };
+    // A jump of the wall clock is no silence: heartbeats before it count as of the jump.
+    let last = last.max(plane.last_jump_at.unwrap_or(Timestamp::MIN));
     let silence = now.duration_since(last).unsigned_abs();
     if silence >= grace && !is_unknown {
         mark_unknown(plane, key, &node)?;

@@ -2,11 +2,20 @@
 //! terminations of simulated instances.
 
 use http::Method;
+use kerf_runtime::Rng;
 use serde_json::{Value, json};
 
+use super::invariant_checker::ObjectsOfPools;
 use super::scenario::{InterruptStep, ScenarioStep, ScenarioTarget};
 use crate::api::registry::Resource;
 use crate::cluster::{Cluster, ComponentClient};
+
+/// Kind, name and namespace of an object.
+struct ObjectName {
+    kind: String,
+    name: String,
+    namespace: Option<String>,
+}
 
 const APPLY_PATCH: &str = "application/apply-patch+yaml";
 
@@ -14,17 +23,29 @@ const APPLY_PATCH: &str = "application/apply-patch+yaml";
 pub(super) struct ScenarioActor<'c> {
     cluster: &'c Cluster,
     client: ComponentClient,
+    /// Selects the objects of targets without a name.
+    rng: Rng,
 }
 
 impl<'c> ScenarioActor<'c> {
-    pub(super) fn new(cluster: &'c Cluster) -> Self {
-        Self { cluster, client: ComponentClient::new(cluster.api().clone(), "scenario") }
+    pub(super) fn new(cluster: &'c Cluster, seed: u64) -> Self {
+        let client = ComponentClient::new(cluster.api().clone(), "scenario");
+        Self { cluster, client, rng: Rng::new(seed).fork("scenario") }
     }
 
-    /// Performs everything in a step except faults. Returns the actions that failed: their path in
-    /// the scenario, and the server's message. `path` is the path of the step, such as `steps[0]`;
-    /// `nodes` are all nodes with their capacity types.
-    pub(super) fn perform(&self, step: &ScenarioStep, path: &str, nodes: &[(String, String)]) -> Vec<String> {
+    /// Returns the holders of all Leases.
+    pub(super) fn lease_holders(&self) -> Vec<String> {
+        let path = "/apis/coordination.k8s.io/v1/leases";
+        let Ok(body) = self.client.send(Method::GET, path, "application/json", &Value::Null) else { return Vec::new() };
+        let list: Value = serde_json::from_slice(&body).unwrap_or_default();
+        let leases = list["items"].as_array().into_iter().flatten();
+        leases.filter_map(|lease| lease["spec"]["holderIdentity"].as_str().map(str::to_owned)).collect()
+    }
+
+    /// Performs the actions of a step that change objects and instances. Returns the actions that
+    /// failed: their path in the scenario, and the server's message. `path` is the path of the
+    /// step, such as `steps[0]`.
+    pub(super) fn perform(&mut self, step: &ScenarioStep, path: &str, objects: &ObjectsOfPools) -> Vec<String> {
         let mut errors = Vec::new();
         let mut record_error = |action: &str, outcome: Result<(), String>| {
             errors.extend(outcome.err().map(|message| format!("{path}.{action}: {message}")));
@@ -33,64 +54,93 @@ impl<'c> ScenarioActor<'c> {
             record_error(&format!("apply[{index}]"), self.apply(object));
         }
         if let Some(scale) = &step.scale {
-            let target = ScenarioTarget {
-                kind: scale.kind.clone(),
-                name: scale.name.clone(),
-                namespace: scale.namespace.clone(),
-            };
+            let target =
+                ObjectName { kind: scale.kind.clone(), name: scale.name.clone(), namespace: scale.namespace.clone() };
             record_error("scale", self.merge(&target, &json!({"spec": {"replicas": scale.replicas}})));
         }
         if let Some(target) = &step.restart {
             let now = self.cluster.api().clock().now().to_string();
             let restarted = json!({"kubectl.kubernetes.io/restartedAt": now});
             let patch = json!({"spec": {"template": {"metadata": {"annotations": restarted}}}});
-            record_error("restart", self.merge(target, &patch));
+            let outcome = self.resolve(target, objects).and_then(|target| self.merge(&target, &patch));
+            record_error("restart", outcome);
         }
         if let Some(patch) = &step.patch {
-            let (kind, name) = (patch.kind.clone(), patch.name.clone());
-            let target = ScenarioTarget { kind, name, namespace: patch.namespace.clone() };
-            record_error("patch", self.merge(&target, &patch.merge));
+            let target = self.resolve(&patch.target(), objects);
+            record_error("patch", target.and_then(|target| self.merge(&target, &patch.merge)));
+        }
+        if let Some(edit) = &step.edit_status {
+            let patch = json!({"status": edit.status()});
+            let target = self.resolve(&edit.target(), objects);
+            record_error("editStatus", target.and_then(|target| self.merge_status(&target, &patch)));
         }
         if let Some(target) = &step.delete {
-            record_error("delete", self.delete(target));
+            let target = self.resolve(target, objects);
+            record_error("delete", target.and_then(|target| self.delete(&target)));
         }
         if let Some(interruption) = &step.interrupt {
-            record_error("interrupt", self.interrupt(interruption, nodes));
+            record_error("interrupt", self.interrupt(interruption, objects));
         }
         errors
+    }
+
+    /// Returns the object that a target names. Selects some object of the NodePool if it has no
+    /// name, and fails if the NodePool has none.
+    fn resolve(&mut self, target: &ScenarioTarget, objects: &ObjectsOfPools) -> Result<ObjectName, String> {
+        let name = match (&target.name, &target.pool) {
+            (Some(name), _) => name.clone(),
+            (None, pool) => {
+                let pool = pool.as_deref().unwrap_or_default();
+                let names: Vec<&str> = objects.names(&target.kind, pool).collect();
+                let chosen = self.rng.below(names.len() as u64);
+                let chosen = usize::try_from(chosen).ok().and_then(|index| names.get(index));
+                chosen.map(ToString::to_string).ok_or_else(|| format!("NodePool {pool} has no {}", target.kind))?
+            }
+        };
+        Ok(ObjectName { kind: target.kind.clone(), name, namespace: target.namespace.clone() })
     }
 
     fn apply(&self, object: &Value) -> Result<(), String> {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let namespace = object["metadata"]["namespace"].as_str().map(str::to_owned);
-        let target = ScenarioTarget { kind: text(&object["kind"]), name: text(&object["metadata"]["name"]), namespace };
+        let target = ObjectName { kind: text(&object["kind"]), name: text(&object["metadata"]["name"]), namespace };
         let path = self.path(&target, Some(&text(&object["apiVersion"])))?;
         self.send(Method::PATCH, &format!("{path}?fieldManager=scenario&force=true"), APPLY_PATCH, object)
     }
 
-    fn merge(&self, target: &ScenarioTarget, patch: &Value) -> Result<(), String> {
+    fn merge(&self, target: &ObjectName, patch: &Value) -> Result<(), String> {
         self.send(Method::PATCH, &self.path(target, None)?, "application/merge-patch+json", patch)
     }
 
-    fn delete(&self, target: &ScenarioTarget) -> Result<(), String> {
+    fn merge_status(&self, target: &ObjectName, patch: &Value) -> Result<(), String> {
+        let path = format!("{}/status", self.path(target, None)?);
+        self.send(Method::PATCH, &path, "application/merge-patch+json", patch)
+    }
+
+    fn delete(&self, target: &ObjectName) -> Result<(), String> {
         self.send(Method::DELETE, &self.path(target, None)?, "application/json", &json!({}))
     }
 
     /// Terminates the first matching instances, ordered by name. Fails if no instance matches: the
     /// scenario would not test what it is meant to test.
-    fn interrupt(&self, interruption: &InterruptStep, nodes: &[(String, String)]) -> Result<(), String> {
-        let fits =
-            |capacity_type: &str| interruption.capacity_type.as_ref().is_none_or(|wanted| wanted == capacity_type);
-        let mut targets =
-            nodes.iter().filter(|(_, capacity_type)| fits(capacity_type)).take(interruption.count).peekable();
+    fn interrupt(&self, interruption: &InterruptStep, objects: &ObjectsOfPools) -> Result<(), String> {
+        let InterruptStep { capacity_type, pool, count } = interruption;
+        let fits = |wanted: &Option<String>, actual: &str| wanted.as_ref().is_none_or(|wanted| wanted == actual);
+        let nodes = objects.nodes.iter();
+        let nodes = nodes.filter(|node| fits(capacity_type, &node.capacity_type) && fits(pool, &node.pool));
+        let mut targets = nodes.take(*count).peekable();
         if targets.peek().is_none() {
-            return Err(match &interruption.capacity_type {
-                Some(capacity_type) => format!("no node has the capacity type {capacity_type}"),
-                None => "there is no node".to_owned(),
+            return Err(match (capacity_type, pool) {
+                (None, None) => "there is no node".to_owned(),
+                (Some(capacity_type), None) => format!("no node has the capacity type {capacity_type}"),
+                (None, Some(pool)) => format!("NodePool {pool} has no node"),
+                (Some(capacity_type), Some(pool)) => {
+                    format!("NodePool {pool} has no node with the capacity type {capacity_type}")
+                }
             });
         }
-        for (node, _) in targets {
-            self.cluster.instances().terminate(node);
+        for node in targets {
+            self.cluster.instances().terminate(&node.name);
         }
         Ok(())
     }
@@ -101,7 +151,7 @@ impl<'c> ScenarioActor<'c> {
     }
 
     /// Returns the path of an object. Fails if the cluster does not serve its kind.
-    fn path(&self, target: &ScenarioTarget, api_version: Option<&str>) -> Result<String, String> {
+    fn path(&self, target: &ObjectName, api_version: Option<&str>) -> Result<String, String> {
         let registry = self.cluster.api().inner.registry();
         let is_target = |resource: &Resource| {
             resource.kind == target.kind && api_version.is_none_or(|wanted| resource.api_version() == wanted)

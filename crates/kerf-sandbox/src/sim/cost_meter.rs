@@ -1,6 +1,6 @@
 //! Integrates the price of all nodes over time.
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
 use super::report::CostReport;
 
@@ -27,6 +27,11 @@ impl CostMeter {
         self.spent += u128::from(self.rate) * millis;
         self.spent_at_peak_rate += u128::from(self.peak) * millis;
         self.since = now;
+    }
+
+    /// Moves the time of the last change, because the wall clock has jumped.
+    pub(super) fn shift(&mut self, by: SignedDuration) {
+        self.since = self.since.saturating_add(by).unwrap_or(Timestamp::MAX);
     }
 
     /// Sets the rate from now on.

@@ -1,6 +1,8 @@
 //! Records of pods, nodes, NodeClaims and costs during a simulation. The checker receives every
 //! change in the order of the writes, and checks the invariants at each.
 
+mod scenario_steps;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
@@ -20,6 +22,7 @@ use super::report::{NodeReport, PodReport, Sample, SimulationReport, TimesToRun,
 use super::steady::SteadyCheck;
 use crate::api::ObjectKey;
 use crate::cluster::{PRICE_LABEL, parse_micro_dollars};
+pub(super) use scenario_steps::ObjectsOfPools;
 
 /// Condition of a NodeClaim that holds the reason of its disruption.
 const DISRUPTION_REASON: &str = "DisruptionReason";
@@ -93,6 +96,7 @@ pub(super) struct DisruptionMark {
 #[derive(Debug)]
 pub(super) struct NodeRecord {
     pub(super) provider_id: Str,
+    pub(super) pool: String,
     pub(super) capacity_type: String,
     pub(super) created: Timestamp,
     pub(super) is_ready: bool,
@@ -219,7 +223,7 @@ impl InvariantChecker {
         let known = self.pods.get(key);
         let was_terminating = known.is_some_and(|known| known.pod.is_terminating());
         let mut record = PodRecord {
-            created: pod.metadata.creation_timestamp.unwrap_or(now),
+            created: known.map_or_else(|| pod.metadata.creation_timestamp.unwrap_or(now), |known| known.created),
             has_run: known.is_some_and(|known| known.has_run),
             is_evicted: known.is_some_and(|known| known.is_evicted),
             pod,
@@ -266,6 +270,7 @@ impl InvariantChecker {
         let is_ready = node.status.conditions.iter().any(|c| c.condition_type == "Ready" && c.status == "True");
         let record = NodeRecord {
             provider_id: node.spec.provider_id.clone(),
+            pool: node_labels.get(labels::NODEPOOL).unwrap_or_default().to_owned(),
             capacity_type: node_labels.get(labels::CAPACITY_TYPE).unwrap_or_default().to_owned(),
             created: node.metadata.creation_timestamp.unwrap_or(now),
             is_ready,
@@ -342,11 +347,6 @@ impl InvariantChecker {
     /// Returns the counts since the last call, and resets them.
     pub(super) fn take_recent(&mut self) -> RecentCounts {
         std::mem::take(&mut self.recent)
-    }
-
-    /// Returns all nodes with their capacity types, ordered by name.
-    pub(super) fn nodes_with_capacity_type(&self) -> Vec<(String, String)> {
-        self.nodes.iter().map(|(name, node)| (name.to_string(), node.capacity_type.clone())).collect()
     }
 
     /// Returns the pods that are bound to a node.

@@ -7,16 +7,16 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 use jiff::{SignedDuration, Timestamp};
-use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::actor::ScenarioActor;
-use super::faults::NamedFault;
+use super::faults::FaultSetting;
 use super::invariant_checker::RecentCounts;
 use super::invariant_watcher::InvariantWatcher;
 use super::invariants;
+use super::replicas::{ReplicaStart, Replicas};
 use super::report::{CostComparison, Sample, SimulationReport};
-use super::scenario::{Scenario, Steady};
+use super::scenario::{ControllerName, Scenario, ScenarioStep, Steady};
 use crate::cluster::{Cluster, ClusterCost};
 
 /// Interval of progress lines, and of the checks in the liveness phase.
@@ -24,6 +24,8 @@ const POLL_INTERVAL: Duration = Duration::from_secs(5);
 /// Time for which the liveness phase may last. It is longer than the autoscaler takes to give up on
 /// an instance.
 const LIVENESS_TIMEOUT: Duration = Duration::from_mins(45);
+/// Time after the end of a fault during which the cost is not compared with the best plan.
+const COST_SETTLE_TIME: Duration = Duration::from_mins(30);
 /// Approximate number of samples in a report.
 const MAX_SAMPLES: u32 = 48;
 
@@ -55,24 +57,26 @@ impl fmt::Display for ProgressLine {
 impl Simulation {
     /// Runs the scenario on a cluster, and returns the report.
     ///
-    /// `system` is the autoscaler under test; it is stopped at the end. `best_price` returns the
-    /// cost of the best plan for all existing pods in millionths of a dollar per hour, or `None` if
-    /// it is unknown. `on_progress` receives the lines of progress.
+    /// `start` returns a process of the autoscaler under test. It is called for each replica and
+    /// for each restart; all processes are stopped at the end. `best_price` returns the cost of the
+    /// best plan for all existing pods in millionths of a dollar per hour, or `None` if it is
+    /// unknown. `on_progress` receives the lines of progress.
     pub async fn run(
         &self,
         cluster: &Cluster,
-        system: BoxFuture<'static, ()>,
+        start: impl Fn(ReplicaStart) -> BoxFuture<'static, ()>,
         best_price: impl AsyncFn() -> Option<u64>,
         mut on_progress: impl FnMut(ProgressLine),
     ) -> SimulationReport {
         let clock = cluster.api().clock();
         let started = Instant::now();
         let watcher = InvariantWatcher::start(cluster);
-        let mut tasks = JoinSet::new();
-        tasks.spawn(system);
-        self.set_faults(cluster, &self.scenario.faults);
+        let mut replicas = Replicas::new(start, self.scenario.needs_leader_election());
+        replicas.scale(self.scenario.replicas.unwrap_or(1));
+        let mut faults: &[FaultSetting] = &self.scenario.faults;
+        self.set_faults(cluster, faults);
 
-        let actor = ScenarioActor::new(cluster);
+        let mut actor = ScenarioActor::new(cluster, self.seed);
         let end = started + self.scenario.until;
         let every = (self.scenario.until / MAX_SAMPLES).max(POLL_INTERVAL);
         let mut steps = self.scenario.timeline().into_iter().peekable();
@@ -80,12 +84,16 @@ impl Simulation {
         let mut next_comparison = self.scenario.steady.map(|steady| started + steady.from);
         loop {
             let next_step = steps.peek().map(|timed| started + timed.at);
-            let wake = [next_step, next_comparison].into_iter().flatten().fold(next_tick, Instant::min).min(end);
+            let timers = [next_step, next_comparison, replicas.next_due()];
+            let wake = timers.into_iter().flatten().fold(next_tick, Instant::min).min(end);
             tokio::time::sleep_until(wake).await;
             let at = started.elapsed();
             let now = clock.now();
+            replicas.advance();
             if let (Some(steady), Some(due)) = (self.scenario.steady, next_comparison.filter(|due| *due <= wake)) {
-                check_cost(&watcher, &steady, best_price().await, now);
+                let settled = at.saturating_sub(COST_SETTLE_TIME);
+                let is_faulty = faults.iter().any(|fault| fault.overlaps(settled, at));
+                check_cost(&watcher, &steady, if is_faulty { None } else { best_price().await }, now);
                 next_comparison = Some(due + steady.every);
             }
             while let Some(timed) = steps.next_if(|timed| started + timed.at <= wake) {
@@ -94,14 +102,33 @@ impl Simulation {
                 if let Some(say) = &step.say {
                     on_progress(ProgressLine { at, text: format!("» {say}") });
                 }
-                if let Some(faults) = &step.faults {
+                let path = format!("steps[{}]", timed.index);
+                if let Some(expected) = &step.expect {
+                    let mut checker = watcher.checker();
+                    for difference in checker.unexpected_counts(expected) {
+                        checker.record_violation(now, "expectations hold", format!("{path}.expect: {difference}"));
+                    }
+                }
+                if let Some(changed) = &step.faults {
+                    faults = changed;
                     self.set_faults(cluster, faults);
                 }
-                let nodes = watcher.checker().nodes_with_capacity_type();
-                for error in actor.perform(step, &format!("steps[{}]", timed.index), &nodes) {
+                let objects = watcher.checker().objects_of_pools();
+                let mut errors = actor.perform(step, &path, &objects);
+                errors.extend(perform_process_step(step, &path, &mut replicas, &actor));
+                if let Some(jump) = step.clock.map(|clock| clock.jump) {
+                    if clock.jump(jump) {
+                        watcher.checker().record_clock_jump(SignedDuration::try_from(jump).unwrap_or_default());
+                    } else {
+                        errors.push(format!("{path}.clock: the clock of this cluster cannot jump"));
+                    }
+                }
+                let now = clock.now();
+                for error in errors {
                     watcher.checker().record_violation(now, "every step succeeds", error);
                 }
             }
+            let now = clock.now();
             if wake >= next_sample {
                 watcher.checker().record_sample(now);
                 next_sample += every;
@@ -114,8 +141,8 @@ impl Simulation {
                 break;
             }
         }
-        self.run_liveness_phase(cluster, &watcher, started, &mut on_progress).await;
-        drop(tasks);
+        self.run_liveness_phase(cluster, &watcher, &mut replicas, started, &mut on_progress).await;
+        drop(replicas);
         let now = clock.now();
         watcher.checker().record_sample(now);
         watcher.into_checker(now).report(&self.scenario.name, self.seed, cluster.api().fingerprint(), now)
@@ -127,6 +154,7 @@ impl Simulation {
         &self,
         cluster: &Cluster,
         watcher: &InvariantWatcher,
+        replicas: &mut Replicas<impl Fn(ReplicaStart) -> BoxFuture<'static, ()>>,
         started: Instant,
         on_progress: &mut impl FnMut(ProgressLine),
     ) {
@@ -147,14 +175,32 @@ impl Simulation {
                 return;
             }
             tokio::time::sleep(POLL_INTERVAL).await;
+            replicas.advance();
             emit_progress(watcher, started.elapsed(), cluster.api().clock().now(), on_progress);
         }
     }
 
-    fn set_faults(&self, cluster: &Cluster, faults: &[NamedFault]) {
+    fn set_faults(&self, cluster: &Cluster, faults: &[FaultSetting]) {
         cluster.api().set_faults(faults.iter().filter_map(|fault| fault.api_rule()).collect(), self.seed);
         cluster.cloud().set_faults(faults.iter().filter_map(|fault| fault.cloud_rule()).collect(), self.seed);
     }
+}
+
+/// Performs the actions of a step that affect the processes under test. Returns the actions that
+/// failed.
+fn perform_process_step(
+    step: &ScenarioStep,
+    path: &str,
+    replicas: &mut Replicas<impl Fn(ReplicaStart) -> BoxFuture<'static, ()>>,
+    actor: &ScenarioActor<'_>,
+) -> Vec<String> {
+    if let Some(count) = step.replicas {
+        replicas.scale(count);
+    }
+    let kill = step.kill.map(|ControllerName::Controller| ("kill", replicas.kill(&actor.lease_holders())));
+    let stop = step.stop.map(|stop| ("stop", replicas.stop(&actor.lease_holders(), stop.controller)));
+    let outcomes = kill.into_iter().chain(stop);
+    outcomes.filter_map(|(action, outcome)| Some(format!("{path}.{action}: {}", outcome.err()?))).collect()
 }
 
 /// Compares the cost of the nodes with the cost of the best plan.

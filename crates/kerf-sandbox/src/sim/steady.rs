@@ -29,6 +29,13 @@ impl SteadyCheck {
         self.unchanged_for = Some(unchanged_for);
     }
 
+    /// Moves the ages of all workloads, because the wall clock has jumped.
+    pub(super) fn shift(&mut self, by: SignedDuration) {
+        for since in self.owners.values_mut() {
+            *since = since.saturating_add(by).unwrap_or(Timestamp::MAX);
+        }
+    }
+
     /// Records a pod that was created.
     pub(super) fn record_pod(&mut self, pod: &Pod, now: Timestamp) {
         self.owners.entry(owner_uid(pod)).or_insert(now);

@@ -116,7 +116,7 @@ async fn two_live_instances_of_one_claim_are_reported_at_once() {
 async fn simulate(cluster: &Cluster) -> Vec<String> {
     let scenario = Scenario::read(json!({"name": "quiet", "until": "1m", "steps": []})).unwrap();
     let simulation = Simulation { scenario, seed: 1 };
-    let report = simulation.run(cluster, Box::pin(std::future::pending()), async || None, drop).await;
+    let report = simulation.run(cluster, |_| Box::pin(std::future::pending()), async || None, drop).await;
     texts(&report.violations)
 }
 

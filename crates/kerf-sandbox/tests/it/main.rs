@@ -14,6 +14,7 @@ mod kubectl;
 mod python;
 mod raw;
 mod requests;
+mod scenario_schema;
 mod script;
 mod serve;
 mod surface;

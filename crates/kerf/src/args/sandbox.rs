@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use kerf_sandbox::sim::NamedFault;
+use kerf_sandbox::sim::FaultSetting;
 
 use super::Command;
 use super::controller::LogLevel;
@@ -105,9 +105,11 @@ struct TypedSandboxRun {
     #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Scenario")]
     seed: u64,
     /// Faults to inject in addition to those of the scenario: conflict, error, lost-response,
-    /// dropped-watch, stale-read, stockout, throttling, never-joins, slow-boot, interruption.
+    /// hung-request, dropped-watch, silent-watch, expired-watch, stale-read, stockout, throttling,
+    /// never-joins, never-ready, slow-boot, interruption, kubelet-death, flapping-readiness. A rate
+    /// and a window may follow: hung-request=5%@10m-20m.
     #[arg(long, value_name = "NAME,...", value_delimiter = ',', help_heading = "Scenario")]
-    faults: Vec<NamedFault>,
+    faults: Vec<FaultSetting>,
     /// Virtual duration, for example 24h [default: `until` of the scenario].
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, help_heading = "Scenario")]
     until: Option<Duration>,
@@ -175,7 +177,7 @@ pub(crate) struct SandboxRunOptions {
     /// Seed of all random numbers of the run.
     pub(crate) seed: u64,
     /// Faults to inject in addition to those of the scenario.
-    pub(crate) faults: Vec<NamedFault>,
+    pub(crate) faults: Vec<FaultSetting>,
     /// Virtual duration of the run; `None` means the duration that the scenario states.
     pub(crate) until: Option<Duration>,
     pub(crate) provider: ProviderName,

@@ -13,9 +13,10 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use kerf_aws::AwsSettings;
-use kerf_controllers::{Metrics, ProcessSettings};
+use kerf_controllers::{LeaderElection, Metrics, ProcessSettings};
 use kerf_operator::logs;
-use kerf_runtime::{Clock, Shutdown, ShutdownSignal};
+use kerf_runtime::{Clock, Rng, Shutdown, ShutdownSignal};
+use kerf_sandbox::sim::ReplicaStart;
 use kerf_sandbox::{ApiServer, Cluster, ClusterConfig, ClusterEvent, ServeError, Timing, install_crds};
 use kube::Client;
 use rustix::process::{Pid, Signal, kill_process};
@@ -84,6 +85,8 @@ async fn serve(options: SandboxOptions, clock: Clock, provider: Arc<dyn Provider
         seed: options.seed,
         metrics_port: options.metrics_port,
         cores: super::available_threads().get(),
+        leader_election: None,
+        client: None,
     };
     provider.prepare_sandbox(SandboxPreparation {
         server: cluster.api(),
@@ -136,14 +139,35 @@ fn start_stderr_log(level: Option<LogLevel>, clock: Clock) -> Result<(), Command
 }
 
 /// Settings of Kerf's controllers on a sandbox cluster.
+#[derive(Clone)]
 struct SandboxController {
     settings: Settings,
     seed: u64,
     metrics_port: Option<u16>,
     cores: usize,
+    leader_election: Option<LeaderElection>,
+    /// Client of the controllers; `None` for an ordinary client of the cluster.
+    client: Option<kube::Client>,
 }
 
 impl SandboxController {
+    /// Returns the settings of a simulation: one thread, no ports and no leader election.
+    fn new(settings: Settings, seed: u64) -> Self {
+        Self { settings, seed, metrics_port: None, cores: 1, leader_election: None, client: None }
+    }
+
+    /// Returns the settings of one process of a simulation. Every process has its own seed, so that
+    /// a process that starts again does not repeat the random values of the one before.
+    fn for_replica(&self, start: ReplicaStart) -> Self {
+        let seed = if start.number == 0 { self.seed } else { Rng::new(self.seed ^ start.number).next_u64() };
+        let leader_election = start.identity.map(|identity| LeaderElection {
+            name: "karpenter-leader-election".to_owned(),
+            namespace: "kube-system".to_owned(),
+            identity,
+        });
+        Self { seed, leader_election, ..self.clone() }
+    }
+
     /// Runs the controllers with instances of the cluster's simulated cloud.
     fn run(
         self,
@@ -151,7 +175,8 @@ impl SandboxController {
         provider: Arc<dyn Provider>,
         stop: ShutdownSignal,
     ) -> impl Future<Output = anyhow::Result<()>> + Send + use<> {
-        self.run_with_client(cluster, cluster.api().client_as("kerf"), provider, stop)
+        let client = self.client.clone().unwrap_or_else(|| cluster.api().client_as("kerf"));
+        self.run_with_client(cluster, client, provider, stop)
     }
 
     /// Runs the controllers with a client of the cluster.
@@ -174,7 +199,12 @@ impl SandboxController {
             pause_disruption: false,
         };
         let address = self.metrics_port.map(|port| (Ipv4Addr::LOCALHOST, port).into());
-        let process = ProcessSettings { metrics: address, debug: address, ..ProcessSettings::default() };
+        let process = ProcessSettings {
+            metrics: address,
+            debug: address,
+            leader_election: self.leader_election,
+            ..ProcessSettings::default()
+        };
         let environment = ControllerEnvironment {
             lease_client: client.clone(),
             client,

@@ -233,8 +233,53 @@ steps:
     let output = kerf(&["sandbox", "run", "sc.yaml"]).current_dir(folder.path()).run();
     assert_eq!((output.code, output.stdout.as_str()), (2, ""));
     let places: Vec<&str> = output.stderr.lines().map(|line| line.split(": ").nth(2).unwrap_or_default()).collect();
-    let expected = ["faults", "sped", "steps[0].at", "steps[0].faults", "steps[0].scale", "steps[1]"];
+    let expected = ["faults[0]", "sped", "steps[0].at", "steps[0].faults[0]", "steps[0].scale", "steps[1]"];
     assert_eq!(places, expected, "{}", output.stderr);
+}
+
+/// Runs a shipped scenario, and returns its report. Fails if an invariant is violated.
+fn shipped_report(name: &str, arguments: &[&str]) -> Value {
+    let path = format!("{}/../../scenarios/{name}.yaml", env!("CARGO_MANIFEST_DIR"));
+    let output = kerf(&[&["sandbox", "run", &path, "-o", "json"], arguments].concat()).run();
+    let report: Value = serde_json::from_str(&output.stdout).unwrap_or_else(|_| panic!("{}", output.stderr));
+    assert_eq!((output.code, &report["violations"]), (0, &serde_json::json!([])), "{name}: {report:#}");
+    report
+}
+
+// The short form of `make scenarios`: one seed, and the scenarios that take little time.
+#[test]
+fn shipped_scenarios_hold_with_one_seed() {
+    for name in ["scale-out", "limit-range", "kill-during-scale-out", "stopped-leader", "clock-jump", "expired-watches"]
+    {
+        shipped_report(name, &["--seed", "1"]);
+    }
+}
+
+#[test]
+fn two_runs_with_processes_that_are_killed_and_stopped_are_equal() {
+    let run = || shipped_report("stopped-leader", &["--until", "10m", "--seed", "3"]);
+    assert_eq!(run(), run());
+}
+
+#[test]
+fn an_expectation_that_does_not_hold_is_a_violation() {
+    let text = "{name: x, until: 1m, steps: [{at: 30s, expect: {podsRunning: 1, nodes: 0}}]}";
+    let folder = temp_folder(&[("expect.yaml", text)]);
+    let output = kerf(&["sandbox", "run", "expect.yaml"]).current_dir(folder.path()).run();
+    assert_eq!(output.code, 1, "{}", output.stdout);
+    let violation = "expectations hold: steps[0].expect: podsRunning is 0, expected is 1";
+    assert!(output.stdout.contains(violation) && output.stdout.contains("1 violated"), "{}", output.stdout);
+}
+
+#[test]
+fn a_target_without_objects_is_a_violation() {
+    let text =
+        "{name: x, until: 1m, steps: [{at: 1s, delete: {kind: Node, pool: none}, interrupt: {pool: none, count: 1}}]}";
+    let folder = temp_folder(&[("none.yaml", text)]);
+    let output = kerf(&["sandbox", "run", "none.yaml"]).current_dir(folder.path()).run();
+    for violation in ["steps[0].delete: NodePool none has no Node", "steps[0].interrupt: NodePool none has no node"] {
+        assert!(output.stdout.contains(violation), "{}", output.stdout);
+    }
 }
 
 #[test]

@@ -8,12 +8,12 @@ use smol_str::SmolStr;
 use tokio::time::Instant;
 
 use super::heartbeat::{HeartbeatKind, RepeatableWrite};
-use super::registration;
 use super::{InstancePhase, Kubelets, LastStatusReport, SimulatedInstance};
+use super::{faults, registration};
 use crate::api::object::{rfc3339_micros, rfc3339_seconds};
 use crate::api::status::ApiResult;
 use crate::api::storage::ObjectKey;
-use crate::cloud::{InstanceFaults, OfferingRef};
+use crate::cloud::OfferingRef;
 use crate::cluster::WorkItem;
 use crate::cluster::control_plane::{ControlPlane, RunAgain};
 use crate::cluster::events::{EventComponent, EventType};
@@ -42,12 +42,14 @@ pub(crate) fn sync(plane: &mut ControlPlane, key: &ObjectKey) -> ApiResult<RunAg
             if let Some(instance) = plane.kubelets.instances.get_mut(key) {
                 instance.phase = InstancePhase::Running;
             }
-            let message = format!("Node {} status is now: NodeReady", node.metadata.name);
+            let is_ready = plane.kubelets.readiness_of(key).is_ready();
+            let reason = if is_ready { "NodeReady" } else { "NodeNotReady" };
+            let message = format!("Node {} status is now: {reason}", node.metadata.name);
             plane.publish_event(
                 EventComponent::Kubelet,
                 (ControlPlaneKind::Node, &node.metadata),
                 EventType::Normal,
-                "NodeReady",
+                reason,
                 message,
             );
             plane.queue.add_at(WorkItem::Heartbeat(key.clone()), now + plane.config.timing.lease_renewal);
@@ -67,7 +69,7 @@ fn ensure_instance(plane: &mut ControlPlane, key: &ObjectKey, node: &Node, now: 
     let label = |key: &str| node.metadata.labels.get(key).unwrap_or_default();
     let (faults, boot_delay) = if plane.kubelets.cloud_instances.has_kubelet_of(node) {
         // The instance has booted, and its faults were drawn at its launch.
-        (InstanceFaults::default(), Delay::ZERO)
+        (plane.kubelets.cloud_instances.take_kubelet_faults(&node.spec.provider_id), Delay::ZERO)
     } else {
         let offering = OfferingRef {
             instance_type: label("node.kubernetes.io/instance-type"),
@@ -76,7 +78,7 @@ fn ensure_instance(plane: &mut ControlPlane, key: &ObjectKey, node: &Node, now: 
         };
         (plane.cloud.draw_instance_faults(offering), timing.node_ready)
     };
-    let Kubelets { instances, rng, never_ready, ip_allocator, .. } = &mut plane.kubelets;
+    let Kubelets { rng, never_ready, .. } = &mut plane.kubelets;
     let boot_time = boot_delay.draw(rng) + faults.boot_delay;
     let is_never_ready = never_ready.remove(&node.metadata.name) || faults.never_joins;
     let phase =
@@ -84,9 +86,12 @@ fn ensure_instance(plane: &mut ControlPlane, key: &ObjectKey, node: &Node, now: 
     if let Some(after) = faults.interrupted_after {
         plane.queue.add_at(WorkItem::Interruption(key.clone()), now + boot_time + after);
     }
+    let readiness = faults::schedule(plane, key, &faults, now + boot_time);
+    let Kubelets { instances, ip_allocator, .. } = &mut plane.kubelets;
     let instance = SimulatedInstance {
         uid: node.metadata.uid.clone(),
         phase,
+        readiness,
         address: ip_allocator.next_node_ip(),
         last_reported_at: now,
         lease_key: ObjectKey::new(Some(LEASE_NAMESPACE), &node.metadata.name),
@@ -113,16 +118,17 @@ pub(crate) fn heartbeat(plane: &mut ControlPlane, key: &ObjectKey) -> ApiResult<
         return Ok(RunAgain::WhenChanged);
     }
     let since_report = Instant::now().duration_since(instance.last_reported_at);
+    let status = if instance.readiness.is_ready() { "True" } else { "False" };
     renew_lease(plane, key, &node)?;
-    let is_not_ready = node.ready().is_none_or(|ready| ready.status != "True");
-    if is_not_ready || since_report >= plane.config.timing.node_report {
+    let is_outdated = node.ready().is_none_or(|ready| ready.status != status);
+    if is_outdated || since_report >= plane.config.timing.node_report {
         write_status(plane, key, &node)?;
     }
     Ok(RunAgain::After(plane.config.timing.lease_renewal))
 }
 
 /// Writes the node's status. Most writes repeat the previous one with new timestamps.
-fn write_status(plane: &mut ControlPlane, key: &ObjectKey, node: &Node) -> ApiResult<()> {
+pub(super) fn write_status(plane: &mut ControlPlane, key: &ObjectKey, node: &Node) -> ApiResult<()> {
     let (images, volumes) = (images(plane, &node.metadata.name), plane.volumes_in_use(&node.metadata.name));
     if !repeat_status(plane, key, &images, &volumes) {
         let now = plane.now();
@@ -178,6 +184,15 @@ const HEALTHY_CONDITIONS: [[&str; 4]; 4] = [
     ["Ready", "True", "KubeletReady", "kubelet is posting ready status"],
 ];
 
+/// The `Ready` condition of a kubelet without a network.
+const NOT_READY: [&str; 4] = [
+    "Ready",
+    "False",
+    "KubeletNotReady",
+    "container runtime network not ready: NetworkReady=false reason:NetworkPluginNotReady \
+     message:Network plugin returns error: cni plugin not initialized",
+];
+
 fn status(plane: &ControlPlane, node: &Node, images: &[SmolStr], volumes: &[String]) -> Value {
     let address = plane.kubelets.address_of(&node.metadata.name).unwrap_or(std::net::Ipv4Addr::UNSPECIFIED);
     let now = rfc3339_seconds(plane.now());
@@ -191,13 +206,16 @@ fn status(plane: &ControlPlane, node: &Node, images: &[SmolStr], volumes: &[Stri
             "lastHeartbeatTime": now, "lastTransitionTime": since,
         })
     };
+    let is_ready = plane.kubelets.readiness_of(&node.metadata.key()).is_ready();
+    let condition =
+        |condition: [&'static str; 4]| if is_ready || condition[0] != "Ready" { condition } else { NOT_READY };
     let label = |key: &str, otherwise: &str| node.metadata.labels.get(key).unwrap_or(otherwise).to_string();
     // A kubelet reports at most 50 images.
     let images: Vec<Value> =
         images.iter().take(50).map(|name| json!({"names": [name], "sizeBytes": 50_000_000})).collect();
     json!({
         "phase": "Running",
-        "conditions": HEALTHY_CONDITIONS.map(to_condition),
+        "conditions": HEALTHY_CONDITIONS.map(|healthy| to_condition(condition(healthy))),
         "addresses": [
             {"type": "InternalIP", "address": address.to_string()},
             {"type": "Hostname", "address": node.metadata.name},

@@ -65,6 +65,19 @@ impl CloudInstanceRecords {
         record.is_some_and(|record| matches!(record.phase, JoinPhase::Joined(_)))
     }
 
+    /// Takes the faults of an instance that its kubelet carries out once its Node exists. A later
+    /// call returns none: each fault happens once.
+    pub(crate) fn take_kubelet_faults(&mut self, provider_id: &str) -> InstanceFaults {
+        let faults = self.records.get_mut(provider_id).map(|record| std::mem::take(&mut record.faults));
+        // Boot time and interruption were planned before the Node existed.
+        InstanceFaults {
+            boot_delay: Duration::ZERO,
+            interrupted_after: None,
+            never_joins: false,
+            ..faults.unwrap_or_default()
+        }
+    }
+
     /// Returns true if the cloud's list was read and the instance has ended or is not listed.
     pub(crate) fn has_ended(&self, provider_id: &str) -> bool {
         let phase = self.records.get(provider_id).map(|record| &record.phase);

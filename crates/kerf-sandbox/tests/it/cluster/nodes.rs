@@ -204,3 +204,81 @@ async fn a_grace_period_is_honoured_and_can_be_cut_short() {
     advance_seconds(60).await;
     assert_eq!(phases(&cluster).await, "");
 }
+
+/// Starts a cluster with this fault for every instance, and adds a node.
+async fn start_with_fault(fault: CloudFault) -> kerf_sandbox::Cluster {
+    let cluster = start(Timing::INSTANT);
+    cluster.cloud().set_faults(vec![CloudFaultRule::new(fault, 1_000_000)], 1);
+    cluster.add_nodes(1).unwrap();
+    advance_seconds(1).await;
+    cluster
+}
+
+async fn readiness(cluster: &kerf_sandbox::Cluster) -> String {
+    ready(&read(cluster, "/api/v1/nodes/node-1").await.unwrap())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_is_never_ready_has_a_kubelet() {
+    let cluster = start_with_fault(CloudFault::NeverReady).await;
+    for _ in 0..3 {
+        advance_seconds(3600).await;
+        assert_eq!(readiness(&cluster).await, "False KubeletNotReady", "its heartbeats continue");
+    }
+    let node = read(&cluster, "/api/v1/nodes/node-1").await.unwrap();
+    assert_eq!(taints(&node), ["node.kubernetes.io/not-ready:NoSchedule", "node.kubernetes.io/not-ready:NoExecute"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dead_kubelet_sends_no_heartbeats() {
+    let fault = CloudFault::KubeletDeath { after: Duration::from_mins(10) };
+    let cluster = start_with_fault(fault).await;
+    advance_seconds(590).await;
+    assert_eq!(readiness(&cluster).await, "True KubeletReady");
+    advance_seconds(120).await;
+    assert_eq!(readiness(&cluster).await, "Unknown NodeStatusUnknown");
+    let cluster = start_with_fault(fault).await;
+    cluster.cloud().set_faults(Vec::new(), 1);
+    advance_seconds(1200).await;
+    assert_eq!(readiness(&cluster).await, "True KubeletReady", "the fault has ended before the kubelet dies");
+}
+
+#[tokio::test(start_paused = true)]
+async fn readiness_flaps_until_the_fault_ends() {
+    let (ready_for, not_ready_for) = (Duration::from_secs(60), Duration::from_secs(30));
+    let cluster = start_with_fault(CloudFault::FlappingReadiness { ready_for, not_ready_for }).await;
+    let mut states = Vec::new();
+    for _ in 0..600 {
+        advance_seconds(1).await;
+        let state = readiness(&cluster).await;
+        if states.last() != Some(&state) {
+            states.push(state);
+        }
+    }
+    let expected = ["True KubeletReady", "False KubeletNotReady"];
+    assert!(states.len() >= 8, "{states:?}");
+    assert!(states.iter().zip(expected.iter().cycle()).all(|(state, expected)| state == expected), "{states:?}");
+    cluster.cloud().set_faults(Vec::new(), 1);
+    advance_seconds(200).await;
+    for _ in 0..300 {
+        advance_seconds(1).await;
+        assert_eq!(readiness(&cluster).await, "True KubeletReady");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_jump_of_the_clock_is_no_missed_heartbeat() {
+    let clock = kerf_runtime::Clock::with_jumps("2026-01-01T00:00:00Z".parse().unwrap());
+    let config = kerf_sandbox::ClusterConfig { clock, seed: 1, timing: Timing::INSTANT };
+    let cluster = kerf_sandbox::Cluster::start(config);
+    cluster.add_nodes(1).unwrap();
+    advance_seconds(60).await;
+    assert!(clock.jump(Duration::from_hours(1)));
+    for _ in 0..60 {
+        advance_seconds(1).await;
+        assert_eq!(readiness(&cluster).await, "True KubeletReady");
+    }
+    cluster.instances().kill_kubelet("node-1");
+    advance_seconds(60).await;
+    assert_eq!(readiness(&cluster).await, "Unknown NodeStatusUnknown", "later heartbeats are missed as before");
+}

@@ -8,7 +8,7 @@ use anyhow::Context as _;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use kerf_runtime::{Clock, Shutdown};
-use kerf_sandbox::sim::{ProgressLine, Scenario, Simulation, SimulationReport};
+use kerf_sandbox::sim::{ProgressLine, ReplicaStart, Scenario, Simulation, SimulationReport};
 use kerf_sandbox::{Cluster, ClusterConfig, Timing};
 use tokio::sync::oneshot;
 use tracing::error;
@@ -46,7 +46,7 @@ pub(in crate::commands) fn simulate(options: &SandboxRunOptions) -> Result<Exit,
             .parse()
             .context("cannot parse the start time of the simulation")
             .map_err(CommandFailure::ExecutionFailed)?;
-        let clock = Clock::starting_at(start);
+        let clock = Clock::with_jumps(start);
         start_stderr_log(options.log_level, clock)?;
         let timing = if scenario.instant { Timing::INSTANT } else { Timing::LIFELIKE };
         let cluster = Cluster::start(ClusterConfig { clock, seed: options.seed, timing });
@@ -56,8 +56,7 @@ pub(in crate::commands) fn simulate(options: &SandboxRunOptions) -> Result<Exit,
             is_instant: scenario.instant,
             seed: options.seed,
         });
-        let kerf =
-            SandboxController { settings: options.settings.clone(), seed: options.seed, metrics_port: None, cores: 1 };
+        let kerf = SandboxController::new(options.settings.clone(), options.seed);
         run_simulation(&cluster, Simulation { scenario, seed: options.seed }, kerf, provider, print_progress).await
     })?;
     // A run that did not complete has no verdict and must not count as passed.
@@ -119,8 +118,8 @@ async fn run_simulation(
         }
     };
     let calculator = BestPriceCalculator::new(cluster, &kerf.settings, provider.clone());
-    let controllers = controllers_under_test(cluster, kerf, provider);
-    let simulation_run = simulation.run(cluster, controllers, async || calculator.best_price().await, on_progress);
+    let start = |start: ReplicaStart| controllers_under_test(cluster, kerf.for_replica(start), provider.clone());
+    let simulation_run = simulation.run(cluster, start, async || calculator.best_price().await, on_progress);
     tokio::select! {
         biased;
         Ok(outcome) = &mut stopped => outcome,
@@ -156,6 +155,9 @@ fn read_scenario(text: &str, path: &Path) -> Result<Scenario, CommandFailure> {
         CommandFailure::BadInput(mistakes.iter().map(|mistake| problem(mistake.to_string())).collect())
     })
 }
+
+#[cfg(test)]
+mod kill_tests;
 
 #[cfg(test)]
 mod tests {
