@@ -56,7 +56,16 @@ pub(crate) struct RequirementTable {
     set_index: FxHashMap<Box<[(KeyIx, RequirementIx)]>, RequirementSetIx>,
     set_intersections: FxHashMap<(RequirementSetIx, RequirementSetIx, UndefinedKeys), Option<RequirementSetIx>>,
     well_known_keys: Vec<Str>,
+    /// Approximate size of requirements, sets and cached intersections, in bytes.
+    bytes: usize,
 }
+
+/// Approximate size of a requirement without its values, in bytes.
+const REQUIREMENT_BYTES: usize = 160;
+/// Approximate size of a set without its pairs, in bytes.
+const SET_BYTES: usize = 80;
+/// Approximate size of a cached intersection, in bytes.
+const INTERSECTION_BYTES: usize = 40;
 
 impl RequirementTable {
     /// Creates a table with these well-known labels.
@@ -74,10 +83,16 @@ impl RequirementTable {
             set_index: FxHashMap::default(),
             set_intersections: FxHashMap::default(),
             well_known_keys,
+            bytes: 0,
         };
         let empty = table.intern_pairs(Vec::new());
         debug_assert_eq!(empty, RequirementSetIx::EMPTY);
         table
+    }
+
+    /// Returns the approximate size of the table in bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
     }
 
     pub(crate) fn intern_key(&mut self, key: &str) -> KeyIx {
@@ -105,6 +120,7 @@ impl RequirementTable {
         if let Some(ix) = self.requirement_index.get(&requirement) {
             return *ix;
         }
+        self.bytes += REQUIREMENT_BYTES + size_of_val(requirement.values());
         let ix = RequirementIx(self.interned.len() as u32);
         self.interned.push(requirement.clone());
         self.requirement_index.insert(requirement, ix);
@@ -127,6 +143,7 @@ impl RequirementTable {
         if let Some(ix) = self.set_index.get(&pairs) {
             return *ix;
         }
+        self.bytes += SET_BYTES + 2 * size_of_val(&*pairs);
         let ix = RequirementSetIx(self.sets.len() as u32);
         self.sets.push(pairs.clone());
         self.set_index.insert(pairs, ix);
@@ -162,6 +179,7 @@ impl RequirementTable {
         let joined = left.intersection(right);
         let joined = self.intern_requirement(joined);
         self.requirement_intersections.insert((a, b), (joined, agree));
+        self.bytes += INTERSECTION_BYTES;
         (joined, agree)
     }
 
@@ -181,6 +199,7 @@ impl RequirementTable {
         }
         let result = self.intersect_pairs(offered, required, undefined);
         self.set_intersections.insert((offered, required, undefined), result);
+        self.bytes += INTERSECTION_BYTES;
         result
     }
 

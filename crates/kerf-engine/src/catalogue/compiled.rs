@@ -77,6 +77,17 @@ pub(crate) struct RowView {
     pub(crate) by_price: Vec<(Price, RowIx)>,
 }
 
+impl RowView {
+    /// Returns the approximate size of the view in bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        size_of::<Self>()
+            + size_of_val(&*self.by_price)
+            + self.rows.heap_bytes()
+            + self.offerings.heap_bytes()
+            + self.compatible.heap_bytes()
+    }
+}
+
 impl CompiledCatalogue {
     pub(crate) fn new(types: &InstanceTypes, names: &mut ResourceNames, table: &mut RequirementTable) -> Self {
         let mut catalogue = Self {

@@ -130,6 +130,7 @@ impl<'p> PlacementPass<'p> {
             self.pin_open_claims();
         }
         self.update_claim_prices();
+        self.state.record_cache_bytes();
     }
 
     /// Allows last resorts. Returns false if they were allowed already.
@@ -290,6 +291,7 @@ impl<'p> PlacementPass<'p> {
             let pod_domains = self.domains_allowed_by_pod(pod_class, *key);
             let mut domains =
                 KeyDomains { key: *key, allowed: self.state.keys.existing_domains(*key).clone(), pick_one: None };
+            self.state.steps += constraints.len() as u64;
             for constraint in constraints {
                 self.restrict(&mut domains, *constraint, &pod_domains);
             }

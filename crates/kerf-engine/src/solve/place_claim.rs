@@ -230,6 +230,7 @@ impl PlacementPass<'_> {
         claim_ix: usize,
         key_domains: &[KeyDomains],
     ) -> Result<ExtendedClaim, ClaimRejection> {
+        self.state.steps += 1;
         let pod_class = &self.problem.classes[class.0 as usize];
         let claim = &self.state.claims[claim_ix];
         let template = &self.problem.templates[claim.template];
@@ -295,6 +296,7 @@ impl PlacementPass<'_> {
             if !pod_class.tolerates_template[ix] || limits::is_node_limit_reached(&self.state.limits[ix]) {
                 continue;
             }
+            self.state.steps += 1;
             let mut rows = template.rows.clone();
             limits::retain_within_limits(
                 &mut rows,

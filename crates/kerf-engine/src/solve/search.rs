@@ -228,6 +228,7 @@ fn run_attempts(
     let threads = threads.clamp(1, attempts.len());
     let mut other_workers: Vec<(PlacementPass<'_>, WorkerResult)> =
         (1..threads).map(|_| (pass.clone(), WorkerResult::default())).collect();
+    let steps_before = pass.state.steps;
     let mut own_result = WorkerResult::default();
     let (mut winner, mut attempts_run) = (None, 0);
     let round_size = (ROUND_PLACEMENTS / queue.len().max(1)).max(ROUND_MIN_PASSES);
@@ -249,14 +250,20 @@ fn run_attempts(
         winner = best;
     }
     let winner = winner.map(|(_, ix)| ix);
+    let own_state = &pass.state;
+    let other_states = || other_workers.iter().map(|(pass, _)| &pass.state);
+    let steps = own_state.steps + other_states().map(|state| state.steps - steps_before).sum::<u64>();
+    let max_cache_bytes = own_state.max_cache_bytes + other_states().map(|state| state.max_cache_bytes).sum::<usize>();
     // If the state of a worker still holds the best result, it is used; else that attempt runs
     // again.
     let holds_winner = |result: WorkerResult| winner.is_some() && result.last == winner;
     let holder = other_workers.iter().position(|(_, result)| holds_winner(*result));
     if let Some(at) = holder {
         pass.state = other_workers.swap_remove(at).0.state;
+        (pass.state.steps, pass.state.max_cache_bytes) = (steps, max_cache_bytes);
     } else if !holds_winner(own_result) {
         pass.state.undo_pass();
+        (pass.state.steps, pass.state.max_cache_bytes) = (steps, max_cache_bytes);
         match winner {
             Some(ix) => run_attempt(pass, queue, attempts[ix]),
             None => {

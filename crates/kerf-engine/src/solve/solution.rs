@@ -107,6 +107,11 @@ pub struct SolveStats {
     pub attempts: usize,
     /// Hourly price of the solution of first fit in Karpenter's order.
     pub first_fit_price: Price,
+    /// Number of checks in all passes: of a claim or a pool for a pod class, and of a topology
+    /// constraint of a class. A measure of the work that does not depend on the machine.
+    pub steps: u64,
+    /// Approximate size in bytes of the caches of the search, at their largest, over all threads.
+    pub cache_bytes: usize,
 }
 
 impl Solution {
@@ -138,6 +143,8 @@ pub(crate) fn build_solution(pass: &mut PlacementPass<'_>, attempts: usize, firs
         pod_classes: pod_classes.len(),
         attempts,
         first_fit_price,
+        steps: pass.state.steps,
+        cache_bytes: pass.state.max_cache_bytes,
     };
     Solution { claims, nodes: node_placements(pass), unplaced, stats }
 }

@@ -78,6 +78,12 @@ pub(crate) struct SolverState {
     pub(crate) revision: u64,
     pub(crate) failed_at_revision: Vec<Option<u64>>,
 
+    // Counters; never undone.
+    /// See `SolveStats::steps`.
+    pub(crate) steps: u64,
+    /// See `SolveStats::cache_bytes`.
+    pub(crate) max_cache_bytes: usize,
+
     log: Vec<Undo>,
     /// Length of the log when the pass started. Earlier entries are simulated node removals.
     pass_start: usize,
@@ -145,6 +151,8 @@ impl SolverState {
             relaxed_pods: Vec::new(),
             revision: 0,
             failed_at_revision: Vec::new(),
+            steps: 0,
+            max_cache_bytes: 0,
             log: Vec::new(),
             pass_start: 0,
             classes_with_rejections: Vec::new(),
@@ -173,6 +181,12 @@ impl SolverState {
         for (claims, domains) in self.claims_by_domain.iter_mut().zip(domains) {
             claims.resize(domains, Bits::new());
         }
+    }
+
+    /// Records the size of the caches if it is the largest so far.
+    pub(crate) fn record_cache_bytes(&mut self) {
+        let views: usize = self.views.values().map(RowView::bytes).sum();
+        self.max_cache_bytes = self.max_cache_bytes.max(self.table.bytes() + views);
     }
 
     /// Marks the start of passes: [`undo_pass`](Self::undo_pass) keeps the changes made so far.
