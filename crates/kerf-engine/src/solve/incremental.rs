@@ -43,6 +43,7 @@ pub struct IncrementalSolver {
     /// Pods whose do-not-disrupt annotation holds for a limited time, by `namespace/name`.
     pods_with_timed_protection: FxHashMap<Str, Arc<Pod>>,
     initial_class_count: usize,
+    initial_requirement_bytes: usize,
     is_stale: bool,
     /// Pods that were relaxed in the last solve, placed or not, with the class that they ended
     /// with.
@@ -82,6 +83,7 @@ impl IncrementalSolver {
                 .map(|p| (p.namespaced_name(), p.clone()))
                 .collect(),
             initial_class_count: problem.classes.len(),
+            initial_requirement_bytes: state.table.lasting_bytes(),
             is_stale: false,
             relaxed_pods: Vec::new(),
             problem,
@@ -100,9 +102,12 @@ impl IncrementalSolver {
 
     /// Returns true if the caller must build a new solver. This is so if a pod arrived in an
     /// unknown namespace, or if there are more than twice as many pod classes as at the start plus
-    /// 10,000, so that most of them belong to deleted pods.
+    /// 10,000, so that most of them belong to deleted pods, or if the requirements of deleted pods
+    /// and nodes take more than 32 MiB.
     pub fn is_stale(&self) -> bool {
-        self.is_stale || self.problem.classes.len() > 2 * self.initial_class_count + 10_000
+        self.is_stale
+            || self.problem.classes.len() > 2 * self.initial_class_count + 10_000
+            || self.state.table.lasting_bytes() > 2 * self.initial_requirement_bytes + (32 << 20)
     }
 
     /// Sets the current time and re-evaluates pods whose protection is limited in time.
@@ -250,6 +255,7 @@ impl IncrementalSolver {
         solution.add_excluded_pods(problem.excluded_pods_without(&pass.state.removed_nodes));
         self.relaxed_pods = diagnostics::collect_relaxed_pods(&pass);
         pass.state.roll_back();
+        pass.state.shrink_caches();
         self.state = pass.state;
         solution
     }

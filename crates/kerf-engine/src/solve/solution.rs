@@ -121,8 +121,9 @@ impl Solution {
     }
 }
 
-/// Launch options computed so far, by template, requirements and rows. Errors are cached too.
-pub(crate) type LaunchCache = FxHashMap<(usize, RequirementSetIx, Bits), Result<Arc<LaunchOptions>, Reason>>;
+/// Launch options computed so far, by template, requirements (with the generation of the requirement
+/// table) and rows. Errors are cached too.
+pub(crate) type LaunchCache = FxHashMap<(usize, u64, RequirementSetIx, Bits), Result<Arc<LaunchOptions>, Reason>>;
 
 /// Builds the solution from a finished pass.
 pub(crate) fn build_solution(pass: &mut PlacementPass<'_>, attempts: usize, first_fit_price: Price) -> Solution {
@@ -210,7 +211,7 @@ fn plan_claim(
     let problem = pass.problem;
     let template = &problem.templates[claim.template];
     let requirement_set = launch_set(pass, claim);
-    let key = (claim.template, requirement_set, claim.rows.clone());
+    let key = (claim.template, pass.state.table.generation(), requirement_set, claim.rows.clone());
     let cached = launch_cache
         .entry(key)
         .or_insert_with(|| build_launch_options(pass, claim.template, requirement_set, &claim.rows).map(Arc::new));
