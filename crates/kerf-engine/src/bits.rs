@@ -59,6 +59,11 @@ impl Bits {
         self.0.len()
     }
 
+    /// Returns the size of the set on the heap, in bytes.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        if self.0.spilled() { self.0.capacity() * size_of::<u64>() } else { 0 }
+    }
+
     pub(crate) fn contains(&self, i: usize) -> bool {
         self.word(i / 64) >> (i % 64) & 1 == 1
     }

@@ -4,8 +4,10 @@ mod compiled;
 mod fit;
 mod instance_type;
 mod list;
+mod view_cache;
 
 pub(crate) use compiled::{CompiledCatalogue, RowIx, RowView};
 pub(crate) use fit::FitIndex;
 pub use instance_type::{InstanceType, Offering, Overhead};
 pub use list::{InstanceTypeRef, InstanceTypes, OfferingIx, OfferingRef, OfferingState};
+pub(crate) use view_cache::ViewCache;

@@ -5,8 +5,16 @@
 //! each intersection is cached. So the solver's inner loop reads a hash table instead of comparing
 //! strings. The rules are those of [`crate::requirement`].
 //!
+//! Requirements and sets are stored in one of two arenas. What the cluster, the pools and the pods
+//! define is *lasting*. What a placement pass derives from it is *learned*: a pool that accepts any
+//! value of some labels, and pods that select many values, give a new combination with almost every
+//! check. [`RequirementTable::forget_learned`] drops all learned entries but those that are still
+//! in use.
+//!
 //! The hostname is never part of a set. It identifies a node or claim and is checked where these
 //! are known.
+
+use std::sync::Arc;
 
 use kerf_api::slim::Str;
 use rustc_hash::FxHashMap;
@@ -44,18 +52,60 @@ pub(crate) enum UndefinedKeys {
     Reject,
 }
 
+/// This bit is set in the indices of learned requirements and sets.
+const LEARNED: u32 = 1 << 31;
+/// Approximate size of a requirement without its values, in bytes.
+const REQUIREMENT_BYTES: usize = 160;
+/// Approximate size of a set without its pairs, in bytes.
+const SET_BYTES: usize = 96;
+/// Approximate size of a cached intersection, in bytes.
+const INTERSECTION_BYTES: usize = 40;
+
 /// All requirements and sets of one cluster model, and their cached intersections.
 #[derive(Debug, Clone)]
 pub(crate) struct RequirementTable {
     keys: Interner,
     key_is_well_known: Vec<bool>,
-    interned: Vec<Requirement>,
-    requirement_index: FxHashMap<Requirement, RequirementIx>,
+    lasting: Arena,
+    learned: Arena,
+    /// True if new entries are learned, not lasting.
+    is_learning: bool,
+    /// Incremented whenever learned entries are dropped. The index of a learned set identifies it
+    /// only together with the generation.
+    generation: u64,
     requirement_intersections: FxHashMap<(RequirementIx, RequirementIx), (RequirementIx, bool)>,
-    sets: Vec<Box<[(KeyIx, RequirementIx)]>>,
-    set_index: FxHashMap<Box<[(KeyIx, RequirementIx)]>, RequirementSetIx>,
     set_intersections: FxHashMap<(RequirementSetIx, RequirementSetIx, UndefinedKeys), Option<RequirementSetIx>>,
     well_known_keys: Vec<Str>,
+}
+
+/// Requirements and sets that are dropped together.
+#[derive(Debug, Clone, Default)]
+struct Arena {
+    requirements: Vec<Requirement>,
+    requirement_index: FxHashMap<Requirement, RequirementIx>,
+    sets: Vec<Arc<[(KeyIx, RequirementIx)]>>,
+    set_index: FxHashMap<Arc<[(KeyIx, RequirementIx)]>, RequirementSetIx>,
+    /// Approximate size in bytes.
+    bytes: usize,
+}
+
+impl Arena {
+    fn add_requirement(&mut self, requirement: Requirement, flag: u32) -> RequirementIx {
+        self.bytes += REQUIREMENT_BYTES + size_of_val(requirement.values());
+        let ix = RequirementIx(self.requirements.len() as u32 | flag);
+        self.requirements.push(requirement.clone());
+        self.requirement_index.insert(requirement, ix);
+        ix
+    }
+
+    fn add_set(&mut self, pairs: &[(KeyIx, RequirementIx)], flag: u32) -> RequirementSetIx {
+        self.bytes += SET_BYTES + size_of_val(pairs);
+        let ix = RequirementSetIx(self.sets.len() as u32 | flag);
+        let pairs: Arc<[(KeyIx, RequirementIx)]> = pairs.into();
+        self.sets.push(pairs.clone());
+        self.set_index.insert(pairs, ix);
+        ix
+    }
 }
 
 impl RequirementTable {
@@ -67,17 +117,58 @@ impl RequirementTable {
         let mut table = Self {
             keys: Interner::default(),
             key_is_well_known: Vec::new(),
-            interned: Vec::new(),
-            requirement_index: FxHashMap::default(),
+            lasting: Arena::default(),
+            learned: Arena::default(),
+            is_learning: false,
+            generation: 0,
             requirement_intersections: FxHashMap::default(),
-            sets: Vec::new(),
-            set_index: FxHashMap::default(),
             set_intersections: FxHashMap::default(),
             well_known_keys,
         };
         let empty = table.intern_pairs(Vec::new());
         debug_assert_eq!(empty, RequirementSetIx::EMPTY);
         table
+    }
+
+    /// Returns the approximate size of learned entries and cached intersections, in bytes.
+    pub(crate) fn cache_bytes(&self) -> usize {
+        let intersections = self.requirement_intersections.len() + self.set_intersections.len();
+        self.learned.bytes + intersections * INTERSECTION_BYTES
+    }
+
+    /// Returns the approximate size of lasting entries in bytes.
+    pub(crate) fn lasting_bytes(&self) -> usize {
+        self.lasting.bytes
+    }
+
+    /// Sets whether new entries are learned. Entries that outlive a pass must not be.
+    pub(crate) fn set_learning(&mut self, is_learning: bool) {
+        self.is_learning = is_learning;
+    }
+
+    /// Returns a number that changes whenever learned entries are dropped.
+    pub(crate) fn generation(&self) -> u64 {
+        self.generation
+    }
+
+    /// Drops cached intersections and all learned entries except the sets in `used`, whose indices
+    /// are updated.
+    pub(crate) fn forget_learned<'s>(&mut self, used: impl Iterator<Item = &'s mut RequirementSetIx>) {
+        let old = std::mem::take(&mut self.learned);
+        self.requirement_intersections = FxHashMap::default();
+        self.set_intersections = FxHashMap::default();
+        self.generation += 1;
+        let was_learning = std::mem::replace(&mut self.is_learning, true);
+        for set in used.filter(|set| set.0 & LEARNED != 0) {
+            let pairs = old.sets[(set.0 & !LEARNED) as usize].iter().map(|(key, requirement_ix)| {
+                let is_learned = requirement_ix.0 & LEARNED != 0;
+                let requirement = is_learned.then(|| old.requirements[(requirement_ix.0 & !LEARNED) as usize].clone());
+                (*key, requirement.map_or(*requirement_ix, |requirement| self.intern_requirement(requirement)))
+            });
+            let pairs = pairs.collect();
+            *set = self.intern_pairs(pairs);
+        }
+        self.is_learning = was_learning;
     }
 
     pub(crate) fn intern_key(&mut self, key: &str) -> KeyIx {
@@ -102,17 +193,21 @@ impl RequirementTable {
     }
 
     pub(crate) fn intern_requirement(&mut self, requirement: Requirement) -> RequirementIx {
-        if let Some(ix) = self.requirement_index.get(&requirement) {
+        if let Some(ix) = self.lasting.requirement_index.get(&requirement) {
             return *ix;
         }
-        let ix = RequirementIx(self.interned.len() as u32);
-        self.interned.push(requirement.clone());
-        self.requirement_index.insert(requirement, ix);
-        ix
+        if !self.is_learning {
+            return self.lasting.add_requirement(requirement, 0);
+        }
+        match self.learned.requirement_index.get(&requirement) {
+            Some(ix) => *ix,
+            None => self.learned.add_requirement(requirement, LEARNED),
+        }
     }
 
     pub(crate) fn requirement(&self, ix: RequirementIx) -> &Requirement {
-        &self.interned[ix.0 as usize]
+        let arena = if ix.0 & LEARNED == 0 { &self.lasting } else { &self.learned };
+        &arena.requirements[(ix.0 & !LEARNED) as usize]
     }
 
     pub(crate) fn intern(&mut self, requirements: &Requirements) -> RequirementSetIx {
@@ -122,19 +217,29 @@ impl RequirementTable {
     }
 
     fn intern_pairs(&mut self, mut pairs: Vec<(KeyIx, RequirementIx)>) -> RequirementSetIx {
+        if !self.is_learning {
+            // A cached intersection may be learned. A lasting set refers to lasting requirements only.
+            for (_, requirement_ix) in pairs.iter_mut().filter(|(_, requirement_ix)| requirement_ix.0 & LEARNED != 0) {
+                let requirement = self.requirement(*requirement_ix).clone();
+                *requirement_ix = self.intern_requirement(requirement);
+            }
+        }
         pairs.sort_unstable();
-        let pairs = pairs.into_boxed_slice();
-        if let Some(ix) = self.set_index.get(&pairs) {
+        if let Some(ix) = self.lasting.set_index.get(&*pairs) {
             return *ix;
         }
-        let ix = RequirementSetIx(self.sets.len() as u32);
-        self.sets.push(pairs.clone());
-        self.set_index.insert(pairs, ix);
-        ix
+        if !self.is_learning {
+            return self.lasting.add_set(&pairs, 0);
+        }
+        match self.learned.set_index.get(&*pairs) {
+            Some(ix) => *ix,
+            None => self.learned.add_set(&pairs, LEARNED),
+        }
     }
 
     pub(crate) fn pairs(&self, set: RequirementSetIx) -> &[(KeyIx, RequirementIx)] {
-        &self.sets[set.0 as usize]
+        let arena = if set.0 & LEARNED == 0 { &self.lasting } else { &self.learned };
+        &arena.sets[(set.0 & !LEARNED) as usize]
     }
 
     pub(crate) fn get(&self, set: RequirementSetIx, key: KeyIx) -> Option<RequirementIx> {

@@ -8,6 +8,7 @@
 use kerf_api::labels;
 use kerf_api::slim::Str;
 use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
 
 use super::instance_type::Offering;
 use super::list::{InstanceTypeRef, InstanceTypes};
@@ -29,11 +30,40 @@ pub(crate) struct CompiledCatalogue {
     /// For each key that some type defines, the requirement of each type.
     type_keys: FxHashMap<KeyIx, Vec<Option<RequirementIx>>>,
     /// For each key that some offering defines, the requirement of each offering.
-    offering_keys: Vec<(KeyIx, Vec<Option<RequirementIx>>)>,
+    offering_keys: Vec<OfferingKey>,
     /// ID and slots of every reservation, including those that cannot be launched now.
     pub(crate) reservations: Vec<(Str, i32)>,
     /// Label key of the reservation ID. `None` if the catalogue has no reservation.
     pub(crate) reservation_key: Option<Str>,
+}
+
+/// A label that some offering defines.
+#[derive(Debug, Clone)]
+struct OfferingKey {
+    key: KeyIx,
+    /// The requirement of each offering.
+    column: Vec<Option<RequirementIx>>,
+    /// Offerings that satisfy a set without a requirement on this key.
+    matching_if_absent: Bits,
+}
+
+/// The instance types and offerings that satisfy one requirement or one set of requirements.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Matches {
+    types: Bits,
+    offerings: Bits,
+}
+
+impl Matches {
+    pub(crate) fn and_with(&mut self, other: &Self) {
+        self.types.and_with(&other.types);
+        self.offerings.and_with(&other.offerings);
+    }
+
+    /// Returns the approximate size in bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        size_of::<Self>() + self.types.heap_bytes() + self.offerings.heap_bytes()
+    }
 }
 
 /// An instance type as the solver needs it.
@@ -75,6 +105,17 @@ pub(crate) struct RowView {
     /// `rows` with the price of their cheapest compatible offering that can be launched, sorted by
     /// price, ties by type name. The price is unknown if all their offerings are full reservations.
     pub(crate) by_price: Vec<(Price, RowIx)>,
+}
+
+impl RowView {
+    /// Returns the approximate size of the view in bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        size_of::<Self>()
+            + size_of_val(&*self.by_price)
+            + self.rows.heap_bytes()
+            + self.offerings.heap_bytes()
+            + self.compatible.heap_bytes()
+    }
 }
 
 impl CompiledCatalogue {
@@ -168,39 +209,80 @@ impl CompiledCatalogue {
         let mut keys: Vec<KeyIx> = sets.iter().flat_map(|s| table.pairs(*s)).map(|p| p.0).collect();
         keys.sort_unstable();
         keys.dedup();
-        self.offering_keys =
-            keys.into_iter().map(|key| (key, sets.iter().map(|set| table.get(*set, key)).collect())).collect();
+        let offering_key = |key: KeyIx| {
+            let column: Vec<Option<RequirementIx>> = sets.iter().map(|set| table.get(*set, key)).collect();
+            let may_be_absent = |declared: RequirementIx| table.requirement(declared).may_be_absent();
+            let matches_if_absent = |offering: &usize| {
+                column[*offering].is_none_or(|declared| table.is_well_known(key) || may_be_absent(declared))
+            };
+            let matching_if_absent = (0..sets.len()).filter(matches_if_absent).collect();
+            OfferingKey { key, column, matching_if_absent }
+        };
+        self.offering_keys = keys.into_iter().map(offering_key).collect();
     }
 
     /// Returns the rows and offerings that satisfy a requirement set (spec 02 §7.1, without
-    /// resources).
+    /// resources). Passes use [`ViewCache`](super::ViewCache) instead.
     pub(crate) fn view(&self, set: RequirementSetIx, table: &mut RequirementTable) -> RowView {
-        let mut type_mask = Bits::full(self.types.len());
-        for (key, required) in table.pairs(set).to_vec() {
+        let matches = self.matches_of_set(set, table, |requirement_ix, matches, table| {
+            matches.and_with(&self.matches_of_requirement(requirement_ix, table));
+        });
+        self.view_of_matches(&matches)
+    }
+
+    /// Returns the types and offerings that satisfy a requirement set. Calls `restrict` for each
+    /// requirement on a label that the catalogue defines.
+    pub(crate) fn matches_of_set(
+        &self,
+        set: RequirementSetIx,
+        table: &mut RequirementTable,
+        mut restrict: impl FnMut(RequirementIx, &mut Matches, &mut RequirementTable),
+    ) -> Matches {
+        let mut matches = Matches { types: Bits::full(self.types.len()), offerings: Bits::full(self.offerings.len()) };
+        let pairs: SmallVec<[(KeyIx, RequirementIx); 16]> = SmallVec::from_slice(table.pairs(set));
+        for (key, required) in pairs {
             // Also if no type defines the label: no node can satisfy the requirement, and the API
             // server would reject a NodeClaim with it.
             if table.requirement(required).is_unsatisfiable() {
-                type_mask = Bits::new();
+                matches.types = Bits::new();
             }
-            let Some(column) = self.type_keys.get(&key) else { continue };
-            let matching: Bits = (0..self.types.len())
+            if self.type_keys.contains_key(&key)
+                || self.offering_keys.iter().any(|offering_key| offering_key.key == key)
+            {
+                restrict(required, &mut matches, table);
+            }
+        }
+        for offering_key in &self.offering_keys {
+            if table.get(set, offering_key.key).is_none() {
+                matches.offerings.and_with(&offering_key.matching_if_absent);
+            }
+        }
+        matches
+    }
+
+    /// Returns the types and offerings that satisfy one requirement.
+    pub(crate) fn matches_of_requirement(&self, required: RequirementIx, table: &mut RequirementTable) -> Matches {
+        let mut matches = Matches { types: Bits::full(self.types.len()), offerings: Bits::full(self.offerings.len()) };
+        let Some(key) = table.known_key(table.requirement(required).key()) else { return matches };
+        if let Some(column) = self.type_keys.get(&key) {
+            matches.types = (0..self.types.len())
                 .filter(|t| column[*t].is_none_or(|declared| table.intersect_requirements(declared, required).1))
                 .collect();
-            type_mask.and_with(&matching);
         }
-        let mut offerings = Bits::full(self.offerings.len());
-        for (key, column) in &self.offering_keys {
-            let required = table.get(set, *key);
-            let is_well_known = table.is_well_known(*key);
-            let matching: Bits = (0..self.offerings.len())
-                .filter(|o| match (column[*o], required) {
-                    (None, _) => true,
-                    (Some(declared), Some(required)) => table.intersect_requirements(required, declared).1,
-                    (Some(declared), None) => is_well_known || table.requirement(declared).may_be_absent(),
+        if let Some(offering_key) = self.offering_keys.iter().find(|offering_key| offering_key.key == key) {
+            matches.offerings = (0..self.offerings.len())
+                .filter(|offering| {
+                    offering_key.column[*offering]
+                        .is_none_or(|declared| table.intersect_requirements(required, declared).1)
                 })
                 .collect();
-            offerings.and_with(&matching);
         }
+        matches
+    }
+
+    /// Returns the view of these types and offerings.
+    pub(crate) fn view_of_matches(&self, matches: &Matches) -> RowView {
+        let (type_mask, offerings) = (&matches.types, matches.offerings.clone());
         let compatible: Bits = (0..self.rows.len()).filter(|r| type_mask.contains(self.rows[*r].type_ix)).collect();
         let mut cheapest: Vec<Option<Price>> = vec![None; self.rows.len()];
         for offering in offerings.iter() {

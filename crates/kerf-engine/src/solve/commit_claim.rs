@@ -85,8 +85,24 @@ impl PlacementPass<'_> {
         self.state.placements[pod.0 as usize] = Some(PlacementTarget::Claim(claim_ix));
     }
 
-    /// Records the domains in which the claim may still be launched.
+    /// Records the labels of which the claim requires one value, and the domains in which the claim
+    /// may still be launched.
     pub(super) fn update_claim_domains(&mut self, claim: usize, requirements: RequirementSetIx) {
+        let SolverState { table, claims_by_label, claims, .. } = &mut self.state;
+        let pool_requirements = self.problem.templates[claims[claim].template].requirements;
+        for (key, requirement_ix) in table.pairs(requirements) {
+            if table.get(pool_requirements, *key) == Some(*requirement_ix) {
+                continue;
+            }
+            if let Some([value]) = table.requirement(*requirement_ix).allowed_values() {
+                let claims = claims_by_label.entry(*key).or_default();
+                claims.all.insert(claim);
+                match claims.by_value.get_mut(value) {
+                    Some(claims) => claims.insert(claim),
+                    None => drop(claims.by_value.insert(value.clone(), Bits::from_iter([claim]))),
+                }
+            }
+        }
         for key in self.state.keys.iter() {
             let requirement_ix = self.state.table.get(requirements, self.state.keys.label_key(key));
             let accepted = self.state.keys.domains_accepted_by(key, requirement_ix, &self.state.table);

@@ -44,6 +44,7 @@ pub struct IncrementalSolver {
     pods_with_timed_protection: FxHashMap<Str, Arc<Pod>>,
     daemon_pods: DaemonPods,
     initial_class_count: usize,
+    initial_requirement_bytes: usize,
     is_stale: bool,
     /// Pods that were relaxed in the last solve, placed or not, with the class that they ended
     /// with.
@@ -107,6 +108,7 @@ impl IncrementalSolver {
                 .collect(),
             daemon_pods: DaemonPods::new(&input.daemon_sets, input.pods.iter().map(Arc::as_ref)),
             initial_class_count: problem.classes.len(),
+            initial_requirement_bytes: state.table.lasting_bytes(),
             is_stale: false,
             relaxed_pods: Vec::new(),
             problem,
@@ -125,12 +127,14 @@ impl IncrementalSolver {
 
     /// Returns true if the caller must build a new solver. This is so if a pod arrived in an
     /// unknown namespace, if the newest pod of a DaemonSet requests something else than the solver
-    /// uses for its DaemonSet, or if there are more than twice as many pod classes as at the start
-    /// plus 10,000, so that most of them belong to deleted pods.
+    /// uses for its DaemonSet, if there are more than twice as many pod classes as at the start
+    /// plus 10,000, so that most of them belong to deleted pods, or if the requirements of deleted
+    /// pods and nodes take more than 32 MiB.
     pub fn is_stale(&self) -> bool {
         self.is_stale
             || self.daemon_pods.has_changed()
             || self.problem.classes.len() > 2 * self.initial_class_count + 10_000
+            || self.state.table.lasting_bytes() > 2 * self.initial_requirement_bytes + (32 << 20)
     }
 
     /// Sets the current time and re-evaluates pods whose protection is limited in time.
@@ -283,6 +287,7 @@ impl IncrementalSolver {
         solution.add_excluded_pods(problem.excluded_pods_without(&pass.state.removed_nodes));
         self.relaxed_pods = diagnostics::collect_relaxed_pods(&pass);
         pass.state.roll_back();
+        pass.state.shrink_caches();
         self.state = pass.state;
         solution
     }

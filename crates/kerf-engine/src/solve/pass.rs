@@ -94,6 +94,9 @@ pub(crate) struct PlacementPass<'p> {
     allows_last_resort: bool,
     /// Requests of pods that must later fit on the host of the pod that is being placed.
     pub(crate) colocated_requests: Option<Amounts>,
+    /// A topology key without an allowed domain for the pod that is being placed, before its last
+    /// relaxation. Checked first after the relaxation.
+    blocking_key: Option<TopologyKeyIx>,
     /// Nodes that were launched for certain pods; each is tried first for its pod.
     pub(crate) launched_nodes: Arc<FxHashMap<PodIx, usize>>,
     /// Pods that are placed on existing nodes only.
@@ -112,6 +115,7 @@ impl<'p> PlacementPass<'p> {
             search_variant: SearchVariant::default(),
             allows_last_resort: false,
             colocated_requests: None,
+            blocking_key: None,
             launched_nodes: Arc::default(),
             launch_waits: Arc::default(),
             state,
@@ -125,6 +129,7 @@ impl<'p> PlacementPass<'p> {
     pub(crate) fn run(&mut self, order: &[PodIx]) {
         let order = self.with_launched_nodes_first(order);
         self.state.queue.extend_from_slice(&order);
+        self.state.table.set_learning(true);
         // In the first-fit order, last resorts come only after all other pods: Karpenter has none,
         // and a pod that Karpenter places must not lose its capacity to one.
         self.allows_last_resort = self.claim_order != ClaimOrder::FewestPods;
@@ -136,6 +141,7 @@ impl<'p> PlacementPass<'p> {
             self.pin_open_claims();
         }
         self.update_claim_prices();
+        self.state.limit_caches();
     }
 
     /// Allows last resorts. Returns false if they were allowed already.
@@ -168,6 +174,7 @@ impl<'p> PlacementPass<'p> {
                 queue.push_front((pod, length_when_pushed));
                 break;
             }
+            self.state.limit_caches();
             match self.try_place(pod) {
                 Ok(()) => {
                     self.state.unplaced_reasons[pod.0 as usize] = None;
@@ -206,7 +213,9 @@ impl<'p> PlacementPass<'p> {
         if repeatable && self.state.failed_at_revision[class.0 as usize] == Some(self.state.revision) {
             return Err(UnplacedReason::NoTarget);
         }
+        self.blocking_key = None;
         loop {
+            self.state.steps += 1;
             let options = self.class_options(class);
             let last = options.last().copied().unwrap_or(class);
             match self.place(pod, &options) {
@@ -266,7 +275,8 @@ impl<'p> PlacementPass<'p> {
             if pod_class.needs_devices && self.problem.cluster.settings.ignore_dra {
                 return Err(UnplacedReason::NeedsDevices);
             }
-            let domains = self.allowed_domains(class);
+            // No target can be in an allowed domain of every key if a key has none.
+            let Some(domains) = self.allowed_domains_of_each_key(class) else { continue };
             if self.place_on_node(pod, class, &domains) {
                 return Ok(());
             }
@@ -298,18 +308,44 @@ impl<'p> PlacementPass<'p> {
 
     /// Returns, per topology key of the class, the domains that its groups allow on any target.
     pub(crate) fn allowed_domains(&mut self, class: ClassIx) -> Vec<KeyDomains> {
-        let pod_class = &self.problem.classes[class.0 as usize];
-        let mut allowed_domains = Vec::with_capacity(pod_class.label_constraints.len());
-        for (key, constraints) in &pod_class.label_constraints {
-            let pod_domains = self.domains_allowed_by_pod(pod_class, *key);
-            let mut domains =
-                KeyDomains { key: *key, allowed: self.state.keys.existing_domains(*key).clone(), pick_one: None };
-            for constraint in constraints {
-                self.restrict(&mut domains, *constraint, &pod_domains);
+        let keys = 0..self.problem.classes[class.0 as usize].label_constraints.len();
+        keys.map(|position| self.allowed_domains_of_key(class, position)).collect()
+    }
+
+    /// Like [`allowed_domains`](Self::allowed_domains), but returns `None` if some key has no
+    /// allowed domain. A pod with many preferences comes here once per relaxation, so the key that
+    /// had no domain before the relaxation is checked first.
+    fn allowed_domains_of_each_key(&mut self, class: ClassIx) -> Option<Vec<KeyDomains>> {
+        let label_constraints = &self.problem.classes[class.0 as usize].label_constraints;
+        let blocking = label_constraints.iter().position(|(key, _)| Some(*key) == self.blocking_key);
+        if blocking.is_some_and(|position| self.allowed_domains_of_key(class, position).allowed.is_empty()) {
+            return None;
+        }
+        let mut allowed_domains = Vec::with_capacity(label_constraints.len());
+        for (position, (key, _)) in label_constraints.iter().enumerate() {
+            let domains = self.allowed_domains_of_key(class, position);
+            if domains.allowed.is_empty() {
+                self.blocking_key = Some(*key);
+                return None;
             }
             allowed_domains.push(domains);
         }
-        allowed_domains
+        Some(allowed_domains)
+    }
+
+    /// Returns the domains that the groups of one topology key allow. `position` is the position of
+    /// the key in the class's `label_constraints`.
+    fn allowed_domains_of_key(&mut self, class: ClassIx, position: usize) -> KeyDomains {
+        let pod_class = &self.problem.classes[class.0 as usize];
+        let (key, constraints) = &pod_class.label_constraints[position];
+        self.state.steps += constraints.len() as u64;
+        let mut domains =
+            KeyDomains { key: *key, allowed: self.state.keys.existing_domains(*key).clone(), pick_one: None };
+        let pod_domains = self.domains_allowed_by_pod(pod_class, *key);
+        for constraint in constraints {
+            self.restrict(&mut domains, *constraint, &pod_domains);
+        }
+        domains
     }
 
     /// Returns the domains that one group alone allows. `None` if the group does not constrain the
@@ -380,12 +416,8 @@ impl<'p> PlacementPass<'p> {
 
     /// Returns the rows and offerings of a catalogue that satisfy a requirement set. Cached.
     pub(crate) fn view(&mut self, catalogue: usize, requirements: RequirementSetIx) -> &RowView {
-        let problem = self.problem;
-        let table = &mut self.state.table;
-        self.state
-            .views
-            .entry((catalogue, requirements))
-            .or_insert_with(|| problem.cluster.catalogues[catalogue].view(requirements, table))
+        let SolverState { views, table, .. } = &mut self.state;
+        views.view(catalogue, &self.problem.cluster.catalogues[catalogue], requirements, table)
     }
 
     /// Returns the price of the cheapest row that satisfies the set, or `Price::UNKNOWN` if none

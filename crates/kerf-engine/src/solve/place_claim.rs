@@ -24,6 +24,9 @@ use crate::requirement_table::RequirementSetIx;
 use crate::resources::Amounts;
 use crate::topology::GroupKind;
 
+/// Longest list of values for which claims with another value are excluded by an index.
+const INDEXED_VALUES_MAX: usize = 8;
+
 /// One of the classes that stand for the pod, and the domains that the class's topology groups
 /// allow. There are several classes if the search compares the alternatives of the pod's required
 /// node affinity.
@@ -187,7 +190,7 @@ impl PlacementPass<'_> {
     }
 
     /// Returns the open claims that have not rejected the class until the end of the pass and that
-    /// no topology count excludes.
+    /// neither a topology count nor another value of a required label excludes.
     fn claim_candidates(&self, class: ClassIx, pod_class: &PodClass, key_domains: &[KeyDomains]) -> Bits {
         let mut candidates = Bits::full(self.state.claims.len());
         candidates.and_not_with(&self.state.rejecting_claims[class.0 as usize]);
@@ -212,6 +215,18 @@ impl PlacementPass<'_> {
                 }
             }
         }
+        for (key, requirement_ix) in self.state.table.pairs(pod_class.requirements) {
+            let Some(claims) = self.state.claims_by_label.get(key) else { continue };
+            let Some(values) = self.state.table.requirement(*requirement_ix).allowed_values() else { continue };
+            // Longer lists cost more than checking the claims, and are rare.
+            if values.len() <= INDEXED_VALUES_MAX {
+                let mut other_values = claims.all.clone();
+                for claims_with_value in values.iter().filter_map(|value| claims.by_value.get(value)) {
+                    other_values.and_not_with(claims_with_value);
+                }
+                candidates.and_not_with(&other_values);
+            }
+        }
         for key in key_domains {
             let mut claims_in_domains = Bits::new();
             for domain in key.allowed.iter() {
@@ -230,6 +245,7 @@ impl PlacementPass<'_> {
         claim_ix: usize,
         key_domains: &[KeyDomains],
     ) -> Result<ExtendedClaim, ClaimRejection> {
+        self.state.steps += 1;
         let pod_class = &self.problem.classes[class.0 as usize];
         let claim = &self.state.claims[claim_ix];
         let template = &self.problem.templates[claim.template];
@@ -295,6 +311,7 @@ impl PlacementPass<'_> {
             if !pod_class.tolerates_template[ix] || limits::is_node_limit_reached(&self.state.limits[ix]) {
                 continue;
             }
+            self.state.steps += 1;
             let mut rows = template.rows.clone();
             limits::retain_within_limits(
                 &mut rows,

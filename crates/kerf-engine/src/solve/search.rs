@@ -13,7 +13,7 @@
 //! with the lowest [`SolutionRank`] wins.
 //!
 //! Passes run in rounds; the search ends after a round without improvement. The number of passes
-//! depends only on the size of the input, and of equal results the earliest pass wins. So the
+//! depends only on the size of the input and on the number of steps that first fit takes, and of equal results the earliest pass wins. So the
 //! solution is equal on every machine and for any number of threads.
 
 use super::class::GroupConstraint;
@@ -38,6 +38,9 @@ const MULTITHREAD_MIN_PLACEMENTS: usize = 10_000;
 const EAGER_RETRY_MAX_PODS: usize = 256;
 /// Maximum number of further passes, reached only for small inputs.
 const SEARCH_MAX_PASSES: usize = 192;
+/// Approximate number of steps (see `SolveStats::steps`) over all further passes. Bounds the work for
+/// inputs in which a placement takes many steps.
+const SEARCH_MAX_STEPS: u64 = 8_000_000;
 /// Approximate number of placements per round.
 const ROUND_PLACEMENTS: usize = 8_000;
 /// Minimum number of passes per round, so that the first round includes every claim order and pod
@@ -95,6 +98,7 @@ struct FirstFitResult {
 /// Returns the best solution found for these pods, which must be in queue order. Leaves the pass in
 /// the state of that solution.
 pub(crate) fn solve_with_search(pass: &mut PlacementPass<'_>, queue: &[PodIx]) -> Solution {
+    (pass.state.steps, pass.state.max_cache_bytes) = (0, 0);
     let (attempts, first_fit_price) = search_cheaper(pass, queue, SEARCH_MAX_PLACEMENTS);
     build_solution(pass, attempts, first_fit_price)
 }
@@ -102,9 +106,12 @@ pub(crate) fn solve_with_search(pass: &mut PlacementPass<'_>, queue: &[PodIx]) -
 /// Runs first fit and then further passes with about `placements` placements in total. Leaves the
 /// pass in the state of the best solution. Returns the number of passes and the price of first fit.
 pub(crate) fn search_cheaper(pass: &mut PlacementPass<'_>, queue: &[PodIx], placements: usize) -> (usize, Price) {
+    let steps_before = pass.state.steps;
     pass.run(queue);
+    let max_passes = (SEARCH_MAX_STEPS / (pass.state.steps - steps_before).max(1)).max(1);
     let rank = rank_solution(pass);
-    let attempts = attempts(pass, rank, placements);
+    let mut attempts = attempts(pass, rank, placements);
+    attempts.truncate(usize::try_from(max_passes).unwrap_or(usize::MAX));
     if attempts.is_empty() {
         return (1, rank.price);
     }
@@ -226,8 +233,13 @@ fn run_attempts(
         pass.problem.cluster.settings.threads
     };
     let threads = threads.clamp(1, attempts.len());
+    // All threads together keep to the limit of one; each starts with a copy of the caches.
+    let cache_bytes_limit = pass.state.cache_bytes_limit;
+    pass.state.set_cache_bytes_limit(cache_bytes_limit / threads);
+    pass.state.limit_caches();
     let mut other_workers: Vec<(PlacementPass<'_>, WorkerResult)> =
         (1..threads).map(|_| (pass.clone(), WorkerResult::default())).collect();
+    let steps_before = pass.state.steps;
     let mut own_result = WorkerResult::default();
     let (mut winner, mut attempts_run) = (None, 0);
     let round_size = (ROUND_PLACEMENTS / queue.len().max(1)).max(ROUND_MIN_PASSES);
@@ -249,13 +261,20 @@ fn run_attempts(
         winner = best;
     }
     let winner = winner.map(|(_, ix)| ix);
+    let own_state = &pass.state;
+    let other_states = || other_workers.iter().map(|(pass, _)| &pass.state);
+    let steps = own_state.steps + other_states().map(|state| state.steps - steps_before).sum::<u64>();
+    let max_cache_bytes = own_state.max_cache_bytes + other_states().map(|state| state.max_cache_bytes).sum::<usize>();
     // If the state of a worker still holds the best result, it is used; else that attempt runs
     // again.
     let holds_winner = |result: WorkerResult| winner.is_some() && result.last == winner;
     let holder = other_workers.iter().position(|(_, result)| holds_winner(*result));
     if let Some(at) = holder {
         pass.state = other_workers.swap_remove(at).0.state;
-    } else if !holds_winner(own_result) {
+    }
+    (pass.state.steps, pass.state.max_cache_bytes) = (steps, max_cache_bytes);
+    pass.state.set_cache_bytes_limit(cache_bytes_limit);
+    if holder.is_none() && !holds_winner(own_result) {
         pass.state.undo_pass();
         match winner {
             Some(ix) => run_attempt(pass, queue, attempts[ix]),

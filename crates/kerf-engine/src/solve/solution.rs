@@ -107,6 +107,11 @@ pub struct SolveStats {
     pub attempts: usize,
     /// Hourly price of the solution of first fit in Karpenter's order.
     pub first_fit_price: Price,
+    /// Number of checks in all passes: of a claim or a pool for a pod class, and of a topology
+    /// constraint of a class. A measure of the work that does not depend on the machine.
+    pub steps: u64,
+    /// Approximate size in bytes of the caches of the search, at their largest, over all threads.
+    pub cache_bytes: usize,
 }
 
 impl Solution {
@@ -116,8 +121,9 @@ impl Solution {
     }
 }
 
-/// Launch options computed so far, by template, requirements and rows. Errors are cached too.
-pub(crate) type LaunchCache = FxHashMap<(usize, RequirementSetIx, Bits), Result<Arc<LaunchOptions>, Reason>>;
+/// Launch options computed so far, by template, requirements (with the generation of the requirement
+/// table) and rows. Errors are cached too.
+pub(crate) type LaunchCache = FxHashMap<(usize, u64, RequirementSetIx, Bits), Result<Arc<LaunchOptions>, Reason>>;
 
 /// Builds the solution from a finished pass.
 pub(crate) fn build_solution(pass: &mut PlacementPass<'_>, attempts: usize, first_fit_price: Price) -> Solution {
@@ -138,6 +144,8 @@ pub(crate) fn build_solution(pass: &mut PlacementPass<'_>, attempts: usize, firs
         pod_classes: pod_classes.len(),
         attempts,
         first_fit_price,
+        steps: pass.state.steps,
+        cache_bytes: pass.state.max_cache_bytes,
     };
     Solution { claims, nodes: node_placements(pass), unplaced, stats }
 }
@@ -203,7 +211,7 @@ fn plan_claim(
     let problem = pass.problem;
     let template = &problem.templates[claim.template];
     let requirement_set = launch_set(pass, claim);
-    let key = (claim.template, requirement_set, claim.rows.clone());
+    let key = (claim.template, pass.state.table.generation(), requirement_set, claim.rows.clone());
     let cached = launch_cache
         .entry(key)
         .or_insert_with(|| build_launch_options(pass, claim.template, requirement_set, &claim.rows).map(Arc::new));

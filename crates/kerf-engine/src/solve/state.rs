@@ -2,14 +2,14 @@
 //! limits, pod counts of topology groups, and open claims.
 //!
 //! There are three kinds of fields. Caches (intersections, matching instance types, eligible nodes)
-//! hold for every pass over the same problem and are kept. Lasting fields (capacity, counts,
+//! hold for every pass over the same problem and are kept, up to a size in bytes. Lasting fields (capacity, counts,
 //! limits) change only through methods of this module, which append to an undo log. Fields of one
 //! pass (claims, placements) are cleared when the pass is undone.
 //!
 //! [`SolverState::undo_pass`] undoes one pass; [`SolverState::roll_back`] also undoes the simulated
 //! node removals before it. Both cost as much as was changed, not as much as the cluster holds.
 
-use kerf_api::slim::HostPort;
+use kerf_api::slim::{HostPort, Str};
 use rustc_hash::FxHashMap;
 
 use super::claim::OpenClaim;
@@ -19,11 +19,16 @@ use super::pass::{PlacementTarget, UnplacedReason};
 use super::problem::{PodIx, SchedulingProblem};
 use super::template::Template;
 use crate::bits::Bits;
-use crate::catalogue::RowView;
+use crate::catalogue::ViewCache;
 use crate::cluster::{Attachment, ClusterModel, NodeState};
-use crate::requirement_table::{RequirementSetIx, RequirementTable};
+use crate::requirement_table::{KeyIx, RequirementTable};
 use crate::resources::{Amounts, ResourceIx};
 use crate::topology::{DomainNodeCounts, FilterIx, GroupCounts, GroupIx, GroupKey, GroupKind, TopologyKeys};
+
+/// Maximum size of the caches during a solve, over all threads, in bytes.
+pub(crate) const SEARCH_CACHE_BYTES_MAX: usize = 128 << 20;
+/// Maximum size of the caches between two solves, in bytes.
+const KEPT_CACHE_BYTES_MAX: usize = 32 << 20;
 
 /// Everything that a pass reads and writes besides the problem.
 #[derive(Debug, Clone)]
@@ -31,7 +36,7 @@ pub(crate) struct SolverState {
     // Caches; valid for every pass over the problem.
     pub(crate) table: RequirementTable,
     pub(crate) keys: TopologyKeys,
-    pub(crate) views: FxHashMap<(usize, RequirementSetIx), RowView>,
+    pub(crate) views: ViewCache,
     /// Nodes whose labels and taints accept a class, per class. `None` until first needed.
     pub(crate) eligible_nodes: Vec<Option<Bits>>,
     filter_results: FxHashMap<(FilterIx, u32), FilterResult>,
@@ -66,6 +71,9 @@ pub(crate) struct SolverState {
     pub(crate) rejecting_claims: Vec<Bits>,
     /// Claims that may still be launched in a domain, per topology key and domain.
     pub(crate) claims_by_domain: Vec<Vec<Bits>>,
+    /// Claims that require exactly one value of a label, by label and value. Only of labels that
+    /// the claim's pool does not fix itself.
+    pub(crate) claims_by_label: FxHashMap<KeyIx, ClaimsByValue>,
     /// Group, domain, pod: a pod with a spread of its own that is certain to be in the domain,
     /// although the group does not count it there.
     pub(crate) uncounted: Vec<(GroupIx, usize, PodIx)>,
@@ -77,6 +85,17 @@ pub(crate) struct SolverState {
     /// current revision fails again.
     pub(crate) revision: u64,
     pub(crate) failed_at_revision: Vec<Option<u64>>,
+
+    // Counters; never undone.
+    /// See `SolveStats::steps`.
+    pub(crate) steps: u64,
+    /// See `SolveStats::cache_bytes`.
+    pub(crate) max_cache_bytes: usize,
+    /// Caches that exceed this size are dropped before the next pod is placed, in bytes.
+    pub(crate) cache_bytes_limit: usize,
+    /// The limit that holds now. Larger than `cache_bytes_limit` if the open claims alone need
+    /// more.
+    current_cache_limit: usize,
 
     log: Vec<Undo>,
     /// Length of the log when the pass started. Earlier entries are simulated node removals.
@@ -90,6 +109,13 @@ impl Default for SolverState {
     fn default() -> Self {
         Self::new(RequirementTable::new(None))
     }
+}
+
+/// Claims that require exactly one value of a label.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct ClaimsByValue {
+    pub(crate) all: Bits,
+    pub(crate) by_value: FxHashMap<Str, Bits>,
 }
 
 /// The answer of a node filter for all nodes of one kind.
@@ -119,7 +145,7 @@ impl SolverState {
         Self {
             table,
             keys: TopologyKeys::default(),
-            views: FxHashMap::default(),
+            views: ViewCache::default(),
             eligible_nodes: Vec::new(),
             filter_results: FxHashMap::default(),
             remaining: Vec::new(),
@@ -140,11 +166,16 @@ impl SolverState {
             occurring_pod_counts: Bits::new(),
             rejecting_claims: Vec::new(),
             claims_by_domain: Vec::new(),
+            claims_by_label: FxHashMap::default(),
             uncounted: Vec::new(),
             relaxations: 0,
             relaxed_pods: Vec::new(),
             revision: 0,
             failed_at_revision: Vec::new(),
+            steps: 0,
+            max_cache_bytes: 0,
+            cache_bytes_limit: SEARCH_CACHE_BYTES_MAX,
+            current_cache_limit: SEARCH_CACHE_BYTES_MAX,
             log: Vec::new(),
             pass_start: 0,
             classes_with_rejections: Vec::new(),
@@ -175,6 +206,34 @@ impl SolverState {
         }
     }
 
+    /// Returns the approximate size of the caches in bytes.
+    fn cache_bytes(&self) -> usize {
+        self.table.cache_bytes() + self.keys.cache_bytes() + self.views.bytes()
+    }
+
+    /// Drops the caches if they exceed their limit. Must be called only between placements, when
+    /// nothing but the open claims refers to a learned requirement set.
+    pub(crate) fn limit_caches(&mut self) {
+        let bytes = self.cache_bytes();
+        self.max_cache_bytes = self.max_cache_bytes.max(bytes);
+        if bytes > self.current_cache_limit {
+            self.drop_caches();
+            // If the claims need half of the limit, the caches would be dropped too often.
+            self.current_cache_limit = self.cache_bytes_limit.max(2 * self.cache_bytes());
+        }
+    }
+
+    fn drop_caches(&mut self) {
+        self.table.forget_learned(self.claims.iter_mut().map(|claim| &mut claim.requirements));
+        self.keys.clear_caches();
+        self.views.clear();
+    }
+
+    /// Sets the limit on the size of the caches, in bytes.
+    pub(crate) fn set_cache_bytes_limit(&mut self, limit: usize) {
+        (self.cache_bytes_limit, self.current_cache_limit) = (limit, limit);
+    }
+
     /// Marks the start of passes: [`undo_pass`](Self::undo_pass) keeps the changes made so far.
     pub(crate) fn mark_pass_start(&mut self) {
         self.pass_start = self.log.len();
@@ -187,6 +246,14 @@ impl SolverState {
         self.undo_pass();
         self.removed_nodes = Bits::new();
         self.avoided_nodes = Bits::new();
+        self.current_cache_limit = self.cache_bytes_limit;
+    }
+
+    /// Drops the caches if they are too large to be kept until the next solve.
+    pub(crate) fn shrink_caches(&mut self) {
+        if self.cache_bytes() > KEPT_CACHE_BYTES_MAX {
+            self.drop_caches();
+        }
     }
 
     /// Undoes the changes since [`mark_pass_start`](Self::mark_pass_start) and clears the fields of
@@ -220,8 +287,10 @@ impl SolverState {
             self.placements[pod.0 as usize] = None;
             self.unplaced_reasons[pod.0 as usize] = None;
         }
+        self.table.set_learning(false);
         if !self.claims.is_empty() {
             self.claims.clear();
+            self.claims_by_label.clear();
             self.claims_by_domain.iter_mut().flatten().for_each(|claims| *claims = Bits::new());
         }
         self.node_ports.clear();

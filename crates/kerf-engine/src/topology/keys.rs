@@ -17,7 +17,12 @@ pub(crate) struct TopologyKeyIx(pub(crate) usize);
 pub(crate) struct TopologyKeys {
     keys: Vec<TopologyKeyDomains>,
     index: FxHashMap<Str, TopologyKeyIx>,
+    /// Approximate size in bytes of the caches of all keys.
+    cache_bytes: usize,
 }
+
+/// Approximate size in bytes of a cache entry, without what its sets allocate.
+const CACHE_ENTRY_BYTES: usize = 120;
 
 #[derive(Debug, Clone)]
 struct TopologyKeyDomains {
@@ -59,6 +64,21 @@ impl TopologyKeys {
         });
         self.index.insert(text.clone(), ix);
         ix
+    }
+
+    /// Returns the approximate size of the caches in bytes.
+    pub(crate) fn cache_bytes(&self) -> usize {
+        self.cache_bytes
+    }
+
+    /// Empties the caches. Must be called when learned requirements are dropped, to which the
+    /// caches refer.
+    pub(crate) fn clear_caches(&mut self) {
+        for domains in &mut self.keys {
+            domains.accepted = FxHashMap::default();
+            domains.narrowed = FxHashMap::default();
+        }
+        self.cache_bytes = 0;
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = TopologyKeyIx> + use<> {
@@ -134,13 +154,17 @@ impl TopologyKeys {
         let domains = &mut self.keys[ix.0];
         // `NONE` is u32::MAX, which is never the index of a requirement.
         let slot = requirement_ix.unwrap_or(RequirementIx::NONE);
-        let values = &domains.values;
-        domains.accepted.entry(slot).or_insert_with(|| match requirement_ix {
-            None => Bits::full(values.len()),
-            Some(requirement_ix) => {
-                let requirement = table.requirement(requirement_ix);
-                (0..values.len()).filter(|d| requirement.has(&values[*d])).collect()
-            }
+        let (values, cache_bytes) = (&domains.values, &mut self.cache_bytes);
+        domains.accepted.entry(slot).or_insert_with(|| {
+            let accepted: Bits = match requirement_ix {
+                None => Bits::full(values.len()),
+                Some(requirement_ix) => {
+                    let requirement = table.requirement(requirement_ix);
+                    (0..values.len()).filter(|d| requirement.has(&values[*d])).collect()
+                }
+            };
+            *cache_bytes += CACHE_ENTRY_BYTES + accepted.heap_bytes();
+            accepted
         })
     }
 
@@ -158,6 +182,7 @@ impl TopologyKeys {
         let values: Vec<Str> = allowed.iter().map(|d| domains.values[d].clone()).collect();
         let requirement_ix = table.intern_requirement(Requirement::one_of(domains.text.clone(), values));
         domains.narrowed.insert(allowed.clone(), requirement_ix);
+        self.cache_bytes += CACHE_ENTRY_BYTES + allowed.heap_bytes();
         requirement_ix
     }
 }

@@ -7,6 +7,7 @@ mod check_solution;
 mod fixture;
 mod launch;
 
+mod bounds;
 mod claims;
 mod disruption;
 mod odd_inputs;

@@ -18,7 +18,6 @@ use kerf_operator::logs;
 use kerf_runtime::{Clock, Rng, Shutdown, ShutdownSignal};
 use kerf_sandbox::sim::ReplicaStart;
 use kerf_sandbox::{ApiServer, Cluster, ClusterConfig, ClusterEvent, ServeError, Timing, install_crds};
-use kube::Client;
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::process::{Child, Command};
 use tokio::signal::unix::{SignalKind, signal};
@@ -175,19 +174,8 @@ impl SandboxController {
         provider: Arc<dyn Provider>,
         stop: ShutdownSignal,
     ) -> impl Future<Output = anyhow::Result<()>> + Send + use<> {
-        let client = self.client.clone().unwrap_or_else(|| cluster.api().client_as("kerf"));
-        self.run_with_client(cluster, client, provider, stop)
-    }
-
-    /// Runs the controllers with a client of the cluster.
-    fn run_with_client(
-        self,
-        cluster: &Cluster,
-        client: Client,
-        provider: Arc<dyn Provider>,
-        stop: ShutdownSignal,
-    ) -> impl Future<Output = anyhow::Result<()>> + Send + use<> {
         let (metrics, clock) = (Arc::new(Metrics::new()), cluster.api().clock());
+        let client = self.client.unwrap_or_else(|| cluster.api().client_as("kerf"));
         let client = kerf_controllers::metered_client(client, metrics.clone(), clock);
         let defaults = kerf_controllers::Settings::default();
         let controller_settings = ControllerSettings {

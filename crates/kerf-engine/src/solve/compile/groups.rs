@@ -139,12 +139,17 @@ pub(super) fn link_classes_to_groups(problem: &mut SchedulingProblem, state: &So
         let counts_self = classes[class.0 as usize].counted_by.contains(&group);
         constraints.push((class, GroupConstraint { group, counts_self }));
     }
+    let mut changed_classes: Vec<ClassIx> = constraints.iter().map(|(class, _)| *class).collect();
     for (class, constraint) in constraints {
-        let class = &mut classes[class.0 as usize];
-        add_constraint(class, groups, constraint);
+        add_constraint(&mut classes[class.0 as usize], groups, constraint);
+    }
+    changed_classes.sort_unstable();
+    changed_classes.dedup();
+    for class in changed_classes {
         // Keys are narrowed in this order. It depends on their names, not on the order of the
         // input.
-        class.label_constraints.sort_by(|a, b| state.keys.text(a.0).cmp(state.keys.text(b.0)));
+        let label_constraints = &mut classes[class.0 as usize].label_constraints;
+        label_constraints.sort_by(|a, b| state.keys.text(a.0).cmp(state.keys.text(b.0)));
     }
     for (class, group) in table.unlinked_inverse_groups.drain(..) {
         classes[class.0 as usize].inverse_groups.push(group);

@@ -139,12 +139,17 @@ proptest! {
         (now, later) in (cluster_text(), cluster_text()),
         changes in prop::collection::vec(cluster_change(), 1..25),
         search in any::<bool>(),
+        drops_caches in any::<bool>(),
     ) {
         let effort = if search { Effort::Search } else { Effort::FirstFit };
         let fixture = Fixture::new(&now).with_settings(|s| s.effort = effort);
         let later = Fixture::new(&later).input;
         let mut input = fixture.input.clone();
         let mut solver = IncrementalSolver::new(&input, &fixture.settings);
+        if drops_caches {
+            // The caches are dropped before each placement.
+            solver.state.set_cache_bytes_limit(0);
+        }
         prop_assert_eq!(render_solution(&solver.solve()), render_solution(&solve(&input, &fixture.settings)), "before the first change");
         for change in &changes {
             apply_change(change, &mut solver, &mut input, &later);
@@ -158,6 +163,28 @@ proptest! {
             prop_assert_eq!(render_solution(&solver.solve_without_nodes(&names)), render_solution(&fresh.solve_without_nodes(&names)), "without {}", node);
         }
     }
+}
+
+// No two pods accept equal sets of instance types, so that almost every check needs a new view.
+#[test]
+fn the_caches_keep_to_their_limit_and_the_solution_is_the_same() {
+    let mut text = String::from("pool p\n");
+    for i in 1..=40 {
+        writeln!(text, "type t{i} cpu={} mem=16Gi zones=a,b,c price=0.{}", 1 + i % 8, 10 + i * 7 % 41).unwrap();
+        writeln!(text, "pod p{i} cpu=0.{} mem=1Gi req=\"type NotIn t{i},t{}\"", 1 + i % 9, 1 + i * 7 % 39).unwrap();
+    }
+    let fixture = Fixture::new(&text).with_settings(|s| s.effort = Effort::Search);
+    let mut unlimited = IncrementalSolver::new(&fixture.input, &fixture.settings);
+    unlimited.state.set_cache_bytes_limit(usize::MAX);
+    let expected = unlimited.solve();
+    let limit = 1 << 20;
+    assert!(expected.stats.cache_bytes > 4 * limit, "{} bytes", expected.stats.cache_bytes);
+    let mut solver = IncrementalSolver::new(&fixture.input, &fixture.settings);
+    solver.state.set_cache_bytes_limit(limit);
+    let solution = solver.solve();
+    assert_eq!(render_solution(&solution), render_solution(&expected));
+    // One placement may exceed the limit; the caches are dropped before the next.
+    assert!(solution.stats.cache_bytes < limit + limit / 4, "{} bytes", solution.stats.cache_bytes);
 }
 
 #[test]

@@ -70,7 +70,7 @@ fn sandbox_controller(seed: u64) -> SandboxController {
         default_spread: Vec::new(),
         warnings: Vec::new(),
     };
-    SandboxController { settings, seed, metrics_port: None, cores: 1 }
+    SandboxController::new(settings, seed)
 }
 
 impl AwsSandbox {
@@ -104,7 +104,8 @@ impl AwsSandbox {
     /// processes on one account.
     fn start_controllers(&mut self, client: Client, seed: u64) {
         let (shutdown, stop) = Shutdown::new();
-        let run = sandbox_controller(seed).run_with_client(&self.cluster, client, self.provider.clone(), stop);
+        let controller = SandboxController { client: Some(client), ..sandbox_controller(seed) };
+        let run = controller.run(&self.cluster, self.provider.clone(), stop);
         let task = tokio::spawn(run.map(|outcome| outcome.unwrap()));
         self.controllers = Some(RunningControllers { task, _shutdown: shutdown });
     }
