@@ -191,7 +191,7 @@ impl ClusterDiscovery {
         }
         let cluster = self.describe_cluster().await?;
         let cidr = cluster.service_ipv4_cidr.or(cluster.service_ipv6_cidr).ok_or(ClusterFactsError::NoServiceCidr)?;
-        tracing::debug!(cluster_cidr = cidr, "discovered cluster CIDR");
+        tracing::debug!("cluster-cidr" = cidr, "discovered cluster CIDR");
         self.facts.update(|facts| facts.service_cidr = Some(cidr));
         Ok(())
     }

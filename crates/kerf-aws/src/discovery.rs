@@ -1,4 +1,4 @@
-//! What the selector terms of a node class select in EC2 (spec 05 §10 to §12). Each provider here
+//! Subnets, security groups and images that a node class selects (spec 05 §10 to §12). Each provider here
 //! keeps its answers for the lifetimes of spec 05 §3 and never writes to the Kubernetes API.
 
 pub(crate) mod amis;

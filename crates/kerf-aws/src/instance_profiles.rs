@@ -41,7 +41,7 @@ pub(crate) enum InstanceProfileError {
     /// A call failed.
     #[error("{attempt}, {cause}")]
     Call {
-        /// What was attempted, with the name of the profile.
+        /// The attempt, with the name of the profile.
         attempt: String,
         /// The answer of IAM.
         #[source]

@@ -24,6 +24,7 @@ pub mod ports;
 pub mod pricing;
 mod provider;
 mod refresh;
+mod restricted_tags;
 mod settings;
 #[cfg(test)]
 mod testing;

@@ -7,6 +7,7 @@ mod amis;
 mod capacity_reservations;
 mod controller;
 mod deletion;
+mod dry_run_error;
 mod error;
 mod hash;
 mod instance_profile;
@@ -16,7 +17,6 @@ mod reconcile;
 mod security_groups;
 mod ssm_invalidation;
 mod subnets;
-mod tags;
 mod validation;
 
 use std::sync::Arc;
@@ -36,8 +36,6 @@ use self::ssm_invalidation::SsmInvalidation;
 use crate::cluster_facts::{VERSION_CONTROLLER, VersionRefresh};
 use crate::context::AwsContext;
 use crate::settings::AwsSettings;
-
-pub(crate) use self::tags::{RestrictedTagsError, check_restricted_tags};
 
 /// Number of workers of the controllers of node classes.
 const WORKERS: usize = 10;

@@ -59,8 +59,8 @@ impl NodeClassKind {
     }
 }
 
-/// How the conditions of a provider's node classes are reported as metrics and Events (spec 07 §6.6,
-/// §8.4).
+/// Defines how the conditions of a provider's node classes are reported as metrics and Events (spec
+/// 07 §6.6, §8.4).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NodeClassStatusReport {
     /// Published name of the controller that reports them.

@@ -5,8 +5,8 @@ use kerf_api::labels::{self, aws};
 use kerf_api::nodeclaim::NodeClaim;
 
 use crate::instances::CLUSTER_NAME_TAG;
-use crate::nodeclass::{RestrictedTagsError, check_restricted_tags};
 use crate::ports::Tags;
+use crate::restricted_tags::{RestrictedTagsError, check_restricted_tags};
 
 /// Returns the tags of a class, overlaid by the tags by which Kerf finds an instance again. The
 /// name of the claim is not among them, so that equal claims can share one request.

@@ -11,7 +11,7 @@ use super::reconcile::{AMIS_READY, ClassReconcile};
 use crate::change_log::ChangeLog;
 use crate::discovery::amis::{AmiError, Amis};
 
-/// Time until images that were not found are looked for again.
+/// Time until the next attempt after no images were found.
 const RETRY_AFTER: Duration = Duration::from_mins(1);
 /// Time until images are resolved again.
 const REFRESH_AFTER: Duration = Duration::from_mins(5);

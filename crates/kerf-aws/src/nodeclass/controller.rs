@@ -24,7 +24,7 @@ use crate::context::AwsContext;
 /// subnets and groups stay up to date.
 const TERMINAL_RETRY_AFTER: Duration = Duration::from_mins(1);
 
-/// The controller.
+/// Keeps the status of each class up to date.
 pub(super) struct NodeClassController {
     context: Arc<AwsContext>,
     recent_profiles: RecentProfiles,

@@ -7,12 +7,12 @@ use kerf_operator::ReconcileError;
 use kerf_runtime::ApiError;
 use serde_json::Value;
 
-use super::tags::RestrictedTagsError;
-use super::validation::DryRunError;
+use super::dry_run_error::DryRunError;
 use crate::cluster_facts::ClusterFactsError;
 use crate::discovery::amis::AmiError;
 use crate::instance_profiles::InstanceProfileError;
 use crate::ports::AwsError;
+use crate::restricted_tags::RestrictedTagsError;
 
 /// Reason why a step of a reconcile failed.
 #[derive(Debug, thiserror::Error)]
@@ -23,7 +23,7 @@ pub(crate) enum NodeClassError {
     /// A call to the API server failed.
     #[error("{operation}, {cause}")]
     Api {
-        /// What was attempted.
+        /// The attempt, for example `adding finalizer`.
         operation: &'static str,
         /// The answer of the API server.
         #[source]

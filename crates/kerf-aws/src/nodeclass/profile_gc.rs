@@ -55,7 +55,7 @@ impl Reconcile for InstanceProfileGarbageCollection {
         for name in listed {
             if !used.contains(&name) && !profiles.is_protected(&name) {
                 profiles.delete(&name).await.map_err(NodeClassError::from)?;
-                tracing::debug!(instance_profile = name, "deleted instance profile");
+                tracing::debug!("instance-profile" = name, "deleted instance profile");
             }
         }
         Ok(ReconcileAction::RequeueAfter(INTERVAL))

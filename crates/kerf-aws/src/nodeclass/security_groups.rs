@@ -10,7 +10,7 @@ use super::reconcile::{ClassReconcile, SECURITY_GROUPS_READY};
 use crate::change_log::ChangeLog;
 use crate::discovery::security_groups::SecurityGroups;
 
-/// Time until groups that were not found are looked for again.
+/// Time until the next attempt after no groups were found.
 const RETRY_AFTER: Duration = Duration::from_mins(1);
 /// Time until groups are resolved again.
 const REFRESH_AFTER: Duration = Duration::from_mins(5);
@@ -31,7 +31,7 @@ pub(super) async fn resolve(
     }
     let ids = listed.iter().map(|group| group.id.as_str()).collect::<Vec<_>>().join(", ");
     if logged.is_new(&format!("security groups/{}", work.name()), &ids) {
-        tracing::debug!(security_groups = ids, "discovered security groups");
+        tracing::debug!("security-groups" = ids, "discovered security groups");
     }
     let groups = listed.iter().map(|group| SecurityGroup { id: group.id.clone(), name: Some(group.name.clone()) });
     work.status_mut().security_groups = Some(groups.collect());

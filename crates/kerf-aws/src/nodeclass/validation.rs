@@ -6,8 +6,6 @@ mod kubelet;
 mod kubelet_fields;
 mod type_choice;
 
-pub(super) use dry_run::DryRunError;
-
 use std::time::Duration;
 
 use kerf_api::conditions::{ConditionStatus, VALIDATION_SUCCEEDED};
@@ -18,10 +16,10 @@ use serde_json::json;
 use self::dry_run::DryRunStop;
 use super::error::NodeClassError;
 use super::reconcile::{AMIS_READY, ClassReconcile, INSTANCE_PROFILE_READY, SECURITY_GROUPS_READY, SUBNETS_READY};
-use super::tags::check_restricted_tags;
 use crate::context::AwsContext;
 use crate::instance_profiles::fnv1;
 use crate::instance_types::kubelet::KubeletExpressions;
+use crate::restricted_tags::check_restricted_tags;
 use crate::ttl_cache::TtlCache;
 
 /// Time until a class is validated again.

@@ -1,8 +1,8 @@
 //! `operatorpkg.nodeclaim.status`, `operatorpkg.nodepool.status`, `operatorpkg.node.status` and the
-//! controller of the same form for the provider's node classes: count every transition of a condition and publish it as an Event, and do the same for removed
-//! finalizers and deleted objects (spec 04 §13.4, spec 07 §6.6 and §8.4). The last observed state
-//! is kept in memory: after a restart the first observation of an object counts no past
-//! transitions.
+//! status controller of the provider's node classes: count every transition of a condition and
+//! publish it as an Event, and do the same for removed finalizers and deleted objects (spec 04
+//! §13.4, spec 07 §6.6 and §8.4). The last observed state is kept in memory: after a restart the
+//! first observation of an object counts no past transitions.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};

@@ -331,7 +331,8 @@ async fn conditions_of_node_classes_are_shown_if_the_provider_reports_them() {
         kind,
         dependents: &["SubnetsReady"],
     };
-    let cloud = ScriptedCloud { class_status: Some(report), ..ScriptedCloud::wrapping(kwok) };
+    let mut cloud = ScriptedCloud::wrapping(kwok);
+    cloud.class_status = Some(report);
     let env = env.start_controllers(Arc::new(cloud)).await;
     let class = json!({"apiVersion": "karpenter.kwok.sh/v1alpha1", "kind": "KWOKNodeClass",
         "metadata": {"name": "other", "finalizers": ["example.com/f"]}});

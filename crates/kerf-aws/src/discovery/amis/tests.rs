@@ -90,8 +90,8 @@ async fn windows_images_require_the_build_of_windows() {
 
 // spec 05 #75, spec 06 #5, #6
 #[tokio::test(start_paused = true)]
-async fn aliases_without_images_for_the_kubernetes_version_are_refused_before_any_call() {
-    let refused = |alias: &'static str, version: &'static str| async move {
+async fn aliases_without_images_for_the_kubernetes_version_fail_before_any_call() {
+    let rejection = |alias: &'static str, version: &'static str| async move {
         let aws = aws();
         aws.change_account(|account| account.publish_eks_images(version, "20251120", "1.52.0"));
         let result = amis_for(&aws, version).list(&class(json!([{"alias": alias}]))).await;
@@ -103,19 +103,19 @@ async fn aliases_without_images_for_the_kubernetes_version_are_refused_before_an
             }
         }
     };
-    let text = refused("al2@latest", "1.33").await.unwrap();
+    let text = rejection("al2@latest", "1.33").await.unwrap();
     assert!(text.starts_with("getting AMI queries, AL2 aliases are no longer supported on EKS 1.33+ (see https://"));
-    assert_eq!(refused("al2@latest", "1.32").await, None);
+    assert_eq!(rejection("al2@latest", "1.32").await, None);
     assert_eq!(
-        refused("windows2025@latest", "1.34").await.unwrap(),
+        rejection("windows2025@latest", "1.34").await.unwrap(),
         "getting AMI queries, Windows Server 2025 requires EKS version 1.35 or higher, current version: 1.34"
     );
-    assert_eq!(refused("windows2025@latest", "1.35").await, None);
-    let text = refused("al2023@a@b", "1.34").await.unwrap();
+    assert_eq!(rejection("windows2025@latest", "1.35").await, None);
+    let text = rejection("al2023@a@b", "1.34").await.unwrap();
     assert_eq!(text, "getting AMI queries, alias \"al2023@a@b\" is not of the form family@version");
 }
 
-// spec 05 §12.4: an alias that becomes unsupported is refused although an answer is kept.
+// spec 05 §12.4: an alias that becomes unsupported is rejected although an answer is kept.
 #[tokio::test(start_paused = true)]
 async fn an_alias_is_evaluated_before_kept_answers_are_used() {
     let aws = aws();

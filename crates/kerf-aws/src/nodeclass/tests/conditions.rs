@@ -7,7 +7,7 @@ use kerf_runtime::ReconcileAction;
 use kerf_sandbox::{Fault, FaultRule};
 use serde_json::json;
 
-use super::test_env::TestEnv;
+use super::test_env::NodeClassEnv;
 use crate::memory::{AwsFault, AwsFaultRule};
 
 const ONE_MINUTE: ReconcileAction = ReconcileAction::RequeueAfter(Duration::from_mins(1));
@@ -15,7 +15,7 @@ const ONE_MINUTE: ReconcileAction = ReconcileAction::RequeueAfter(Duration::from
 // spec 06 #1, #52
 #[tokio::test(start_paused = true)]
 async fn a_new_class_becomes_ready_in_one_reconcile() {
-    let env = TestEnv::new().await;
+    let env = NodeClassEnv::new().await;
     env.create_class("default", json!({})).await;
     assert_eq!(env.reconcile("default").await.unwrap(), ONE_MINUTE);
     let class = env.class("default").await;
@@ -50,7 +50,7 @@ async fn a_new_class_becomes_ready_in_one_reconcile() {
 // spec 06 #1
 #[tokio::test(start_paused = true)]
 async fn without_reserved_capacity_there_are_seven_conditions() {
-    let env = TestEnv::with_settings(|settings| settings.reserved_capacity = false).await;
+    let env = NodeClassEnv::with_settings(|settings| settings.reserved_capacity = false).await;
     env.create_class("default", json!({})).await;
     env.reconcile("default").await.unwrap();
     let conditions = env.conditions("default").await;
@@ -60,7 +60,7 @@ async fn without_reserved_capacity_there_are_seven_conditions() {
 // spec 06 #2: the part of the status
 #[tokio::test(start_paused = true)]
 async fn after_an_edit_the_conditions_are_of_the_old_generation_until_the_next_reconcile() {
-    let env = TestEnv::new().await;
+    let env = NodeClassEnv::new().await;
     env.create_class("default", json!({})).await;
     env.reconcile("default").await.unwrap();
     env.patch_class("default", json!({"spec": {"tags": {"team": "a"}}})).await;
@@ -78,7 +78,7 @@ async fn after_an_edit_the_conditions_are_of_the_old_generation_until_the_next_r
 // spec 06 #3
 #[tokio::test(start_paused = true)]
 async fn a_failed_lookup_keeps_its_condition_and_the_other_results_are_written() {
-    let env = TestEnv::new().await;
+    let env = NodeClassEnv::new().await;
     env.create_class("default", json!({})).await;
     env.aws.set_faults(vec![
         AwsFaultRule::once("DescribeImages", AwsFault::Throttled),
@@ -109,7 +109,7 @@ async fn a_failed_lookup_keeps_its_condition_and_the_other_results_are_written()
 // spec 06 #4, #10, #42; issue: a class without subnets
 #[tokio::test(start_paused = true)]
 async fn selectors_without_a_match_clear_the_status_and_name_the_reason() {
-    let env = TestEnv::new().await;
+    let env = NodeClassEnv::new().await;
     env.create_class("default", json!({})).await;
     env.reconcile("default").await.unwrap();
     let nothing = json!([{"tags": {"karpenter.sh/discovery": "other"}}]);
@@ -132,7 +132,7 @@ async fn selectors_without_a_match_clear_the_status_and_name_the_reason() {
 // spec 06 #5, #6, §4.7.9: no error retry, and the refresh goes on.
 #[tokio::test(start_paused = true)]
 async fn an_unsupported_alias_is_reported_once_and_the_rest_is_kept_up_to_date() {
-    let env = TestEnv::new().await;
+    let env = NodeClassEnv::new().await;
     env.create_class("default", json!({"amiSelectorTerms": [{"alias": "al2@latest"}]})).await;
     let errors = env.reconcile("default").await.unwrap_err();
     assert!(errors.is_terminal());
@@ -159,7 +159,7 @@ async fn an_unsupported_alias_is_reported_once_and_the_rest_is_kept_up_to_date()
 // spec 06 #9
 #[tokio::test(start_paused = true)]
 async fn subnets_are_sorted_by_free_addresses_then_id() {
-    let env = TestEnv::new().await;
+    let env = NodeClassEnv::new().await;
     env.aws.change_account(|account| {
         let template = account.subnets.values().next().unwrap().clone();
         account.subnets.clear();
@@ -178,7 +178,7 @@ async fn subnets_are_sorted_by_free_addresses_then_id() {
 // spec 06 #8
 #[tokio::test(start_paused = true)]
 async fn a_deprecated_image_is_marked_in_the_status() {
-    let env = TestEnv::new().await;
+    let env = NodeClassEnv::new().await;
     env.create_class("default", json!({})).await;
     env.reconcile("default").await.unwrap();
     let deprecated = async || {
@@ -199,7 +199,7 @@ async fn a_deprecated_image_is_marked_in_the_status() {
 // spec 06 #14
 #[tokio::test(start_paused = true)]
 async fn a_conflict_requeues_without_an_error() {
-    let env = TestEnv::new().await;
+    let env = NodeClassEnv::new().await;
     env.create_class("default", json!({})).await;
     let conflict = |per_million| {
         let rule = FaultRule::new(Fault::Conflict, per_million);
@@ -229,7 +229,7 @@ async fn tags_that_kerf_owns_fail_validation() {
         "karpenter.k8s.aws/ec2nodeclass",
         "karpenter.sh/nodeclaim",
     ] {
-        let env = TestEnv::new().await;
+        let env = NodeClassEnv::new().await;
         // Admission rejects these keys today; objects of older releases may have them.
         let mut class = env.create_class("default", json!({})).await;
         let tags = [(key.to_owned(), "v".to_owned())].into();
@@ -254,7 +254,7 @@ async fn tags_that_kerf_owns_fail_validation() {
 // spec 06 #59
 #[tokio::test(start_paused = true)]
 async fn the_service_cidr_is_read_for_al2023_only() {
-    let env = TestEnv::new().await;
+    let env = NodeClassEnv::new().await;
     env.create_class("default", json!({"amiSelectorTerms": [{"alias": "bottlerocket@latest"}]})).await;
     env.reconcile("default").await.unwrap();
     assert!(!env.take_operations().contains(&"DescribeCluster"));
@@ -267,7 +267,7 @@ async fn the_service_cidr_is_read_for_al2023_only() {
 // spec 06 #60, §4.7.1
 #[tokio::test(start_paused = true)]
 async fn a_failed_lookup_of_the_service_cidr() {
-    let env = TestEnv::new().await;
+    let env = NodeClassEnv::new().await;
     env.create_class("default", json!({})).await;
     let error = |status, code: &str| AwsFault::Error { status, code: code.to_owned(), message: "no".to_owned() };
     env.aws.set_faults(vec![AwsFaultRule::once("DescribeCluster", error(500, "ServerException"))]);
@@ -286,7 +286,7 @@ async fn a_failed_lookup_of_the_service_cidr() {
 // spec 06 #21
 #[tokio::test(start_paused = true)]
 async fn reservations_and_placement_groups_are_rejected_until_they_are_supported() {
-    let env = TestEnv::new().await;
+    let env = NodeClassEnv::new().await;
     env.create_class(
         "default",
         json!({"placementGroupSelector": {"name": "g"}, "capacityReservationSelectorTerms": [{"id": "cr-1"}]}),

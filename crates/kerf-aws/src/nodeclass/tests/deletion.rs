@@ -6,29 +6,29 @@ use kerf_runtime::ReconcileAction;
 use kube::api::DeleteParams;
 use serde_json::json;
 
-use super::test_env::{ROLE, TestEnv};
+use super::test_env::{NodeClassEnv, ROLE};
 use crate::memory::testing::template;
 use crate::memory::{AwsFault, AwsFaultRule};
 use crate::ports::ec2::DescribeLaunchTemplates;
 use crate::ports::{CreateInstanceProfile, PageRequest, Tags};
 
-async fn ready_class(env: &TestEnv) {
+async fn ready_class(env: &NodeClassEnv) {
     env.create_class("default", json!({})).await;
     env.reconcile("default").await.unwrap();
 }
 
-async fn delete_class(env: &TestEnv) {
+async fn delete_class(env: &NodeClassEnv) {
     env.classes().delete("default", &DeleteParams::default()).await.unwrap();
 }
 
-async fn add_template(env: &TestEnv, name: &str, cluster: &str, class: &str) {
+async fn add_template(env: &NodeClassEnv, name: &str, cluster: &str, class: &str) {
     let tags = [("eks:eks-cluster-name", cluster), ("karpenter.k8s.aws/ec2nodeclass", class)];
     let mut request = template(&env.aws, name);
     request.tags = tags.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
     env.aws.ports().ec2.create_launch_template(request).await.unwrap();
 }
 
-async fn templates(env: &TestEnv) -> Vec<String> {
+async fn templates(env: &NodeClassEnv) -> Vec<String> {
     let request = DescribeLaunchTemplates::default();
     let page = env.aws.ports().ec2.describe_launch_templates(request, PageRequest::first(200)).await.unwrap();
     page.items.into_iter().map(|template| template.name).collect()
@@ -37,7 +37,7 @@ async fn templates(env: &TestEnv) -> Vec<String> {
 // spec 06 #67
 #[tokio::test(start_paused = true)]
 async fn a_class_waits_for_its_claims() {
-    let env = TestEnv::new().await;
+    let env = NodeClassEnv::new().await;
     ready_class(&env).await;
     for name in ["c1", "c2", "c3", "c4", "c5", "c6"] {
         env.create_claim(name, "default", json!({})).await;
@@ -61,7 +61,7 @@ async fn a_class_waits_for_its_claims() {
 // spec 06 #70, #36
 #[tokio::test(start_paused = true)]
 async fn profiles_of_the_path_and_the_legacy_profile_are_deleted() {
-    let env = TestEnv::new().await;
+    let env = NodeClassEnv::new().await;
     ready_class(&env).await;
     let iam = env.aws.ports().iam;
     for name in ["demo_4067990795380418201", "foreign"] {
@@ -77,7 +77,7 @@ async fn profiles_of_the_path_and_the_legacy_profile_are_deleted() {
 // spec 06 #71
 #[tokio::test(start_paused = true)]
 async fn a_legacy_name_that_iam_does_not_accept_is_skipped() {
-    let env = TestEnv::with_settings(|settings| settings.cluster_name = "a:b".to_owned()).await;
+    let env = NodeClassEnv::with_settings(|settings| settings.cluster_name = "a:b".to_owned()).await;
     env.create_class("default", json!({"role": null, "instanceProfile": "mine"})).await;
     env.reconcile("default").await.ok();
     delete_class(&env).await;
@@ -91,7 +91,7 @@ async fn a_legacy_name_that_iam_does_not_accept_is_skipped() {
 // spec 06 #72
 #[tokio::test(start_paused = true)]
 async fn in_an_isolated_vpc_no_profile_is_deleted() {
-    let env = TestEnv::with_settings(|settings| settings.isolated_vpc = true).await;
+    let env = NodeClassEnv::with_settings(|settings| settings.isolated_vpc = true).await;
     ready_class(&env).await;
     delete_class(&env).await;
     env.take_operations();
@@ -105,7 +105,7 @@ async fn in_an_isolated_vpc_no_profile_is_deleted() {
 // spec 06 #69
 #[tokio::test(start_paused = true)]
 async fn only_templates_of_the_class_and_the_cluster_are_deleted() {
-    let env = TestEnv::new().await;
+    let env = NodeClassEnv::new().await;
     ready_class(&env).await;
     add_template(&env, "own-1", "demo", "default").await;
     add_template(&env, "own-2", "demo", "default").await;
@@ -119,7 +119,7 @@ async fn only_templates_of_the_class_and_the_cluster_are_deleted() {
 // spec 06 #68, #132
 #[tokio::test(start_paused = true)]
 async fn the_finalizer_stays_until_all_templates_are_deleted() {
-    let env = TestEnv::new().await;
+    let env = NodeClassEnv::new().await;
     ready_class(&env).await;
     add_template(&env, "own-1", "demo", "default").await;
     add_template(&env, "own-2", "demo", "default").await;
@@ -140,7 +140,7 @@ async fn the_finalizer_stays_until_all_templates_are_deleted() {
 
 #[tokio::test(start_paused = true)]
 async fn a_class_without_our_finalizer_is_left_alone() {
-    let env = TestEnv::new().await;
+    let env = NodeClassEnv::new().await;
     ready_class(&env).await;
     env.patch_class("default", json!({"metadata": {"finalizers": ["example.com/other"]}})).await;
     delete_class(&env).await;

@@ -6,11 +6,11 @@ use kerf_operator::ReconcileError as _;
 use kerf_runtime::ReconcileAction;
 use serde_json::json;
 
-use super::test_env::TestEnv;
+use super::test_env::NodeClassEnv;
 use crate::memory::{AwsFault, AwsFaultRule};
 
-async fn env_with_dry_runs() -> TestEnv {
-    TestEnv::with_settings(|settings| settings.disable_dry_run = false).await
+async fn env_with_dry_runs() -> NodeClassEnv {
+    NodeClassEnv::with_settings(|settings| settings.disable_dry_run = false).await
 }
 
 fn error(status: u16, code: &str, message: &str) -> AwsFault {
@@ -22,7 +22,7 @@ fn unauthorized(message: &str) -> AwsFault {
 }
 
 /// Returns the operations of the dry runs since the last time.
-fn dry_runs(env: &TestEnv) -> Vec<&'static str> {
+fn dry_runs(env: &NodeClassEnv) -> Vec<&'static str> {
     let checked = ["CreateLaunchTemplate", "CreateFleet", "RunInstances"];
     env.take_operations().into_iter().filter(|name| checked.contains(name)).collect()
 }
@@ -49,7 +49,7 @@ async fn a_class_is_validated_with_a_template_and_two_dry_runs() {
 
 // spec 06 #43, #44, #45
 #[tokio::test(start_paused = true)]
-async fn a_rejected_fleet_is_remembered_with_its_reason() {
+async fn a_rejected_fleet_is_kept_with_its_reason() {
     let unauthorized_prefix = "ValidationSucceeded=False CreateFleetAuthCheckFailed: Controller isn't authorized to call \
                                ec2:CreateFleet: User is not authorized to perform this operation";
     for (message, end) in [

@@ -3,19 +3,19 @@
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
 
-use super::test_env::TestEnv;
+use super::test_env::NodeClassEnv;
 
 const HASH: &str = "karpenter.k8s.aws/ec2nodeclass-hash";
 const VERSION: &str = "karpenter.k8s.aws/ec2nodeclass-hash-version";
 
-async fn class_hash(env: &TestEnv) -> String {
+async fn class_hash(env: &NodeClassEnv) -> String {
     env.class("default").await.metadata.annotations.unwrap()[HASH].clone()
 }
 
 // spec 06 #75, #76
 #[tokio::test(start_paused = true)]
 async fn a_class_gets_its_hash_and_version() {
-    let env = TestEnv::new().await;
+    let env = NodeClassEnv::new().await;
     env.create_class("default", json!({})).await;
     env.reconcile_hash("default").await.unwrap();
     let class = env.class("default").await;
@@ -35,7 +35,7 @@ async fn a_class_gets_its_hash_and_version() {
 // spec 06 #77
 #[tokio::test(start_paused = true)]
 async fn claims_of_another_version_are_migrated_without_drift() {
-    let env = TestEnv::new().await;
+    let env = NodeClassEnv::new().await;
     env.create_class("default", json!({})).await;
     env.patch_class("default", json!({"metadata": {"annotations": {HASH: "1", VERSION: "v5"}}})).await;
     for (name, version) in [("old", "v5"), ("drifted", "v5"), ("current", "v6")] {

@@ -7,10 +7,10 @@ use kerf_runtime::Shutdown;
 use kube::api::DeleteParams;
 use serde_json::json;
 
-use super::test_env::TestEnv;
+use super::test_env::NodeClassEnv;
 
 /// Runs the controllers for a time. Cluster state follows the API server every second.
-async fn run_for(env: &TestEnv, set: &ControllerSet, duration: Duration) {
+async fn run_for(env: &NodeClassEnv, set: &ControllerSet, duration: Duration) {
     let (shutdown, signal) = Shutdown::new();
     let controllers = futures::future::join_all(set.run(&signal));
     let follow = async {
@@ -29,7 +29,7 @@ async fn run_for(env: &TestEnv, set: &ControllerSet, duration: Duration) {
 // spec 06 #1, #67
 #[tokio::test(start_paused = true)]
 async fn a_class_lives_from_creation_to_deletion() {
-    let env = TestEnv::new().await;
+    let env = NodeClassEnv::new().await;
     let set = env.controller_set();
     env.create_class("default", json!({})).await;
     run_for(&env, &set, Duration::from_secs(5)).await;
@@ -49,7 +49,7 @@ async fn a_class_lives_from_creation_to_deletion() {
 // spec 06 §4: the steady state
 #[tokio::test(start_paused = true)]
 async fn a_class_is_kept_up_to_date_every_minute() {
-    let env = TestEnv::new().await;
+    let env = NodeClassEnv::new().await;
     let set = env.controller_set();
     env.create_class("default", json!({})).await;
     run_for(&env, &set, Duration::from_secs(5)).await;
@@ -65,7 +65,7 @@ async fn a_class_is_kept_up_to_date_every_minute() {
 // spec 06 §4.7.9: a terminal failure does not end the refresh.
 #[tokio::test(start_paused = true)]
 async fn a_class_with_a_terminal_failure_is_still_refreshed() {
-    let env = TestEnv::new().await;
+    let env = NodeClassEnv::new().await;
     let set = env.controller_set();
     env.create_class("default", json!({"amiSelectorTerms": [{"alias": "al2@latest"}]})).await;
     run_for(&env, &set, Duration::from_secs(5)).await;

@@ -8,17 +8,17 @@ use kerf_runtime::ReconcileAction;
 use serde_json::json;
 
 use super::super::profile_gc::InstanceProfileGarbageCollection;
-use super::test_env::{ROLE, TestEnv};
+use super::test_env::{NodeClassEnv, ROLE};
 use crate::memory::{AwsFault, AwsFaultRule};
 
-async fn profile(env: &TestEnv, class: &str) -> String {
+async fn profile(env: &NodeClassEnv, class: &str) -> String {
     env.class(class).await.status.unwrap().instance_profile.unwrap_or_default()
 }
 
 // spec 06 #27, #38
 #[tokio::test(start_paused = true)]
 async fn each_class_has_a_profile_of_its_own() {
-    let env = TestEnv::new().await;
+    let env = NodeClassEnv::new().await;
     for name in ["a", "b"] {
         env.create_class(name, json!({})).await;
         env.reconcile(name).await.unwrap();
@@ -32,7 +32,7 @@ async fn each_class_has_a_profile_of_its_own() {
 // spec 06 #28
 #[tokio::test(start_paused = true)]
 async fn each_change_of_the_role_gives_a_new_profile() {
-    let env = TestEnv::new().await;
+    let env = NodeClassEnv::new().await;
     env.aws.change_account(|account| account.roles.extend(["role-b".to_owned(), "role-c".to_owned()]));
     env.create_class("default", json!({})).await;
     let mut names = Vec::new();
@@ -48,7 +48,7 @@ async fn each_change_of_the_role_gives_a_new_profile() {
 // spec 06 #30
 #[tokio::test(start_paused = true)]
 async fn a_profile_without_the_role_is_replaced() {
-    let env = TestEnv::new().await;
+    let env = NodeClassEnv::new().await;
     env.create_class("default", json!({})).await;
     env.reconcile("default").await.unwrap();
     let first = profile(&env, "default").await;
@@ -67,7 +67,7 @@ async fn a_profile_without_the_role_is_replaced() {
 // spec 06 #31, #34; issue: a role that does not exist
 #[tokio::test(start_paused = true)]
 async fn a_missing_role_is_an_error_and_leaves_no_profile_behind() {
-    let env = TestEnv::new().await;
+    let env = NodeClassEnv::new().await;
     env.create_class("default", json!({"role": "missing"})).await;
     let text = env.reconcile("default").await.unwrap_err().to_string();
     assert!(text.starts_with("creating instance profile, adding role \"missing\" to instance profile demo_"), "{text}");
@@ -90,7 +90,7 @@ async fn a_missing_role_is_an_error_and_leaves_no_profile_behind() {
 // spec 06 #32
 #[tokio::test(start_paused = true)]
 async fn a_failed_read_creates_nothing() {
-    let env = TestEnv::new().await;
+    let env = NodeClassEnv::new().await;
     env.create_class("default", json!({})).await;
     env.reconcile("default").await.unwrap();
     tokio::time::advance(Duration::from_mins(15)).await;
@@ -104,7 +104,7 @@ async fn a_failed_read_creates_nothing() {
 // spec 06 #33
 #[tokio::test(start_paused = true)]
 async fn a_new_profile_is_used_again_for_a_minute_if_the_status_was_lost() {
-    let env = TestEnv::new().await;
+    let env = NodeClassEnv::new().await;
     env.aws.change_account(|account| account.roles.insert("role-b".to_owned()));
     env.create_class("default", json!({})).await;
     env.reconcile("default").await.unwrap();
@@ -134,7 +134,7 @@ async fn a_new_profile_is_used_again_for_a_minute_if_the_status_was_lost() {
 // spec 06 #35
 #[tokio::test(start_paused = true)]
 async fn a_role_with_a_path_is_compared_by_its_name() {
-    let env = TestEnv::new().await;
+    let env = NodeClassEnv::new().await;
     env.aws.change_account(|account| account.roles.insert("nodeRole".to_owned()));
     env.create_class("default", json!({"role": "CustomPath/nodeRole"})).await;
     env.reconcile("default").await.unwrap();
@@ -148,7 +148,7 @@ async fn a_role_with_a_path_is_compared_by_its_name() {
 // spec 06 #36, #37
 #[tokio::test(start_paused = true)]
 async fn a_profile_of_the_user_needs_no_call_and_the_old_one_is_protected() {
-    let env = TestEnv::new().await;
+    let env = NodeClassEnv::new().await;
     env.create_class("default", json!({})).await;
     env.reconcile("default").await.unwrap();
     let first = profile(&env, "default").await;
@@ -162,7 +162,7 @@ async fn a_profile_of_the_user_needs_no_call_and_the_old_one_is_protected() {
     assert!(!operations.iter().any(|name| name.contains("Profile")), "{operations:?}");
 }
 
-async fn run_gc(env: &TestEnv) -> Result<ReconcileAction, String> {
+async fn run_gc(env: &NodeClassEnv) -> Result<ReconcileAction, String> {
     env.sync().await;
     let gc = InstanceProfileGarbageCollection::new(env.context.clone());
     gc.reconcile(&Str::new_static("")).await.map_err(|error| error.to_string())
@@ -171,7 +171,7 @@ async fn run_gc(env: &TestEnv) -> Result<ReconcileAction, String> {
 // spec 06 #39, #40, #41, #130
 #[tokio::test(start_paused = true)]
 async fn unused_profiles_of_the_cluster_are_deleted() {
-    let env = TestEnv::new().await;
+    let env = NodeClassEnv::new().await;
     env.create_class("default", json!({})).await;
     env.reconcile("default").await.unwrap();
     let current = profile(&env, "default").await;

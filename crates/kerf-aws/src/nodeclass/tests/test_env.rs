@@ -33,15 +33,15 @@ pub(super) const ROLE: &str = "KarpenterNodeRole-demo";
 
 /// Events that were published, oldest first.
 #[derive(Default)]
-pub(super) struct RecordedEvents(Mutex<Vec<Event>>);
+pub(super) struct PublishedEvents(Mutex<Vec<Event>>);
 
-impl Publish for RecordedEvents {
+impl Publish for PublishedEvents {
     fn publish(&self, event: Event) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(event);
     }
 }
 
-impl RecordedEvents {
+impl PublishedEvents {
     /// Returns reason and message of all events.
     pub(super) fn texts(&self) -> Vec<String> {
         let events = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -49,17 +49,17 @@ impl RecordedEvents {
     }
 }
 
-pub(super) struct TestEnv {
+pub(super) struct NodeClassEnv {
     pub(super) server: ApiServer,
     pub(super) client: Client,
     pub(super) aws: MemoryAws,
     pub(super) context: Arc<AwsContext>,
-    pub(super) events: Arc<RecordedEvents>,
+    pub(super) events: Arc<PublishedEvents>,
     pub(super) controller: NodeClassController,
     hash: NodeClassHash,
 }
 
-impl TestEnv {
+impl NodeClassEnv {
     /// Returns an environment without node classes, with dry runs disabled.
     pub(super) async fn new() -> Self {
         Self::with_settings(|_| {}).await
@@ -75,7 +75,7 @@ impl TestEnv {
         let server = ApiServer::new(ApiServerConfig::new(clock, 7));
         let client = server.client_as("test");
         install_crds(&client, CrdVariant::Aws).await.unwrap();
-        let events = Arc::new(RecordedEvents::default());
+        let events = Arc::new(PublishedEvents::default());
         let context = Arc::new(AwsContext::new(AwsParts {
             ports: aws.ports(),
             settings,

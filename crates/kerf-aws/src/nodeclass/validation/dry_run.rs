@@ -7,14 +7,14 @@ use kerf_api::nodeclaim::NodeClaim;
 use kerf_api::nodepool::NodePool;
 
 use super::ValidationOutcome;
-use super::type_choice::{TypeChoiceError, ValidationTarget, choose_target};
+use super::type_choice::{ValidationTarget, choose_target};
 use crate::aws_errors::failure_reason;
 use crate::context::AwsContext;
 use crate::instance_types::ami_family::AmiFamilyRules;
-use crate::instance_types::kubelet::{KubeletError, KubeletExpressions, KubeletSettings};
+use crate::instance_types::kubelet::{KubeletExpressions, KubeletSettings};
 use crate::launch::launch_tags;
-use crate::launch_templates::{LaunchTemplateContentError, LaunchTemplateError, LaunchTemplateInput};
-use crate::nodeclass::tags::RestrictedTagsError;
+use crate::launch_templates::{LaunchTemplateError, LaunchTemplateInput};
+use crate::nodeclass::dry_run_error::DryRunError;
 use crate::ports::ec2::{
     CreateFleet, FleetConfig, FleetOverride, FleetTarget, RunInstances, RunNetworkInterface, TagSpecification,
 };
@@ -34,54 +34,11 @@ pub(super) enum DryRunStop {
     Failed(DryRunError),
 }
 
-/// Reason why a class cannot be checked.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum DryRunError {
-    /// There is no instance type for the check.
-    #[error(transparent)]
-    TypeChoice(#[from] TypeChoiceError),
-    /// The kubelet settings cannot be used.
-    #[error(transparent)]
-    Kubelet(#[from] KubeletError),
-    /// The class sets tags that Kerf owns.
-    #[error(transparent)]
-    Tags(#[from] RestrictedTagsError),
-    /// The content of the template cannot be made.
-    #[error("validating ec2:CreateLaunchTemplate authorization, {0}")]
-    TemplateContent(#[source] LaunchTemplateContentError),
-    /// EC2 returned several templates of one name.
-    #[error("validating ec2:CreateLaunchTemplate authorization, {0}")]
-    AmbiguousTemplate(String),
-    /// A call failed for another reason than missing permissions.
-    #[error("validating {operation} authorization, {cause}")]
-    Call {
-        /// The call, for example `ec2:CreateFleet`.
-        operation: &'static str,
-        /// EC2's answer.
-        #[source]
-        cause: AwsError,
-    },
-}
-
-impl DryRunError {
-    /// Returns the failed AWS call, if there is one.
-    pub(crate) fn aws_error(&self) -> Option<&AwsError> {
-        match self {
-            Self::Call { cause, .. } => Some(cause),
-            Self::TypeChoice(_)
-            | Self::Kubelet(_)
-            | Self::Tags(_)
-            | Self::TemplateContent(_)
-            | Self::AmbiguousTemplate(_) => None,
-        }
-    }
-}
-
 fn failed(error: impl Into<DryRunError>) -> DryRunStop {
     DryRunStop::Failed(error.into())
 }
 
-/// A call that is checked.
+/// A call whose permission is checked, with the reason of the condition if it is missing.
 #[derive(Debug, Clone, Copy)]
 struct CheckedCall {
     operation: &'static str,

@@ -7,7 +7,7 @@ use std::str::FromStr as _;
 use kerf_api::duration::Duration;
 use serde_json::{Map, Value};
 
-/// The type of a field.
+/// The values that a field accepts.
 #[derive(Debug, Clone, Copy)]
 enum FieldType {
     Bool,

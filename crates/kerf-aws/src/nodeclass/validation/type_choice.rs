@@ -14,20 +14,10 @@ use kerf_engine::requirement::{Requirement, Requirements};
 use crate::discovery::amis::{AmiMatchError, map_types_to_amis, standard_requirements};
 use crate::instance_types::{InstanceTypeCatalogue, InstanceTypeError};
 use crate::nodeclass::class_reference;
+use crate::nodeclass::dry_run_error::TypeChoiceError;
 
 /// Types that are used if no NodePool names others: one for each architecture.
 const FALLBACK_TYPES: [&str; 2] = ["m5.large", "m6g.large"];
-
-/// Reason why a class cannot be validated with any type.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum TypeChoiceError {
-    /// The instance types are unknown.
-    #[error("getting instance types, {0}")]
-    InstanceTypes(#[from] InstanceTypeError),
-    /// No type has an image.
-    #[error(transparent)]
-    Amis(#[from] AmiMatchError),
-}
 
 /// The type and image with which a class is validated.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -21,9 +21,9 @@ pub struct RunInstances {
 /// A network interface of `RunInstances`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RunNetworkInterface {
-    /// Index of the network card.
+    /// The card that holds the interface; the first is 0.
     pub network_card_index: i32,
-    /// Index of the interface on its card.
+    /// Position of the interface on its card; the primary one is 0.
     pub device_index: i32,
     /// `interface` or `efa-only`; `None` omits it.
     pub interface_type: Option<String>,
