@@ -30,6 +30,15 @@ const CREDENTIALS_HINT: &str = "in a pod on EKS, give the service account a role
 /// Begin of the SDK's text if no source of credentials is configured. A list of all sources follows.
 const EMPTY_CHAIN: &str = "no credentials found in chain";
 
+/// Variables that select a source of credentials and hold no secret. The SDK's texts do not name the
+/// file that it cannot read.
+const SOURCE_VARIABLES: [&str; 4] = [
+    "AWS_PROFILE",
+    "AWS_WEB_IDENTITY_TOKEN_FILE",
+    "AWS_CONTAINER_CREDENTIALS_FULL_URI",
+    "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
+];
+
 /// Variables with the address of an endpoint.
 const ENDPOINT_VARIABLES: [&str; 6] = [
     "AWS_ENDPOINT_URL",
@@ -157,13 +166,16 @@ async fn credentials_problem(config: &SdkConfig) -> Option<String> {
     match tokio::time::timeout(CREDENTIALS_TIMEOUT, provider.provide_credentials()).await {
         Ok(Ok(_)) => None,
         Ok(Err(error)) => {
-            // The error says only whether the chain was empty or a provider failed; its cause says
-            // which one.
+            // The error itself says only whether a source is configured.
             let causes = causes(std::error::Error::source(&error));
             Some(if causes.is_empty() || causes.starts_with(EMPTY_CHAIN) {
                 "no AWS credentials were found".to_owned()
             } else {
-                format!("no AWS credentials could be loaded: {causes}")
+                let sources: String = SOURCE_VARIABLES
+                    .into_iter()
+                    .filter_map(|name| Some(format!(", {name}={}", std::env::var(name).ok()?)))
+                    .collect();
+                format!("no AWS credentials could be loaded{}: {causes}", sources.replacen(',', " with", 1))
             })
         }
         Err(_) => Some(format!("no AWS credentials could be loaded within {} seconds", CREDENTIALS_TIMEOUT.as_secs())),

@@ -11,8 +11,8 @@ use kerf_aws::memory::{Account, AwsFault, AwsFaultRule, CapacityPool, MemoryAws,
 use kerf_aws::ports::ec2::{
     CreateFleet, CreateLaunchTemplate, DescribeImages, DescribeInstanceTypes, DescribeInstances,
     DescribeLaunchTemplates, FleetConfig, FleetOverride, FleetTarget, LaunchTemplateData, LaunchTemplateRef,
-    TagSpecification, TemplateBlockDevice, TemplateCapacityReservation, TemplateMetadataOptions,
-    TemplateNetworkInterface, TemplatePlacement,
+    RunInstances, RunNetworkInterface, TagSpecification, TemplateBlockDevice, TemplateCapacityReservation,
+    TemplateMetadataOptions, TemplateNetworkInterface, TemplatePlacement,
 };
 use kerf_aws::ports::{AwsError, AwsPorts, CreateInstanceProfile, Fault, Filter, Page, PageRequest, Tags, all_pages};
 use kerf_runtime::Clock;
@@ -297,6 +297,22 @@ async fn launched_instances_are_equal_through_their_life() {
     let absent = fleet(1, on_demand(), "absent", &[("m5.large", SUBNETS[0])]);
     let code = account.both_fail(call!(|ports| ports.ec2.create_fleet(absent.clone()))).await;
     assert_eq!(code, "InvalidLaunchTemplateName.NotFoundException");
+
+    let run = |is_dry_run: bool, template_name: &str| RunInstances {
+        template_name: template_name.to_owned(),
+        instance_type: "m5.large".to_owned(),
+        network_interfaces: vec![RunNetworkInterface {
+            subnet_id: SUBNETS[0].to_owned(),
+            ..RunNetworkInterface::default()
+        }],
+        tags: vec![TagSpecification { resource_type: "instance", tags: tags(&[("Name", "a b")]) }],
+        is_dry_run,
+    };
+    let dry_run = run(true, "full");
+    assert_eq!(account.both_fail(call!(|ports| ports.ec2.run_instances(dry_run.clone()))).await, "DryRunOperation");
+    let absent = run(true, "absent");
+    account.both_fail(call!(|ports| ports.ec2.run_instances(absent.clone()))).await;
+    assert_eq!(account.aws.instances().len(), 0);
 
     // One type is sold out, so that the answer has instances and errors.
     account.aws.change_market(|market| {
