@@ -4,14 +4,13 @@ use std::collections::BTreeSet;
 
 use futures::future::try_join_all;
 use kerf_api::ec2nodeclass::EC2NodeClass;
-use kerf_api::labels;
 use kerf_cloud::CreateError;
 use kerf_engine::catalogue::{InstanceType, InstanceTypeRef, InstanceTypes};
 use kerf_engine::requirement::Requirements;
 
-use super::LaunchClaim;
 use super::answer::{self, AnsweredLaunch};
 use super::capacity::{choose_capacity_type, choose_tenancy, log_on_demand_fallback, narrowed};
+use super::claim::LaunchClaim;
 use super::error::AttemptError;
 use super::fleet_request::{FleetInput, NamedTemplate, fleet_request};
 use super::template_groups::{TemplateGroup, template_groups};
@@ -174,9 +173,4 @@ impl LaunchPlan<'_> {
         };
         KubeletSettings::parse(self.class.spec.as_ref().and_then(|spec| spec.kubelet.as_ref()))?.resolve(expressions)
     }
-}
-
-/// Returns true if a launch uses reserved capacity.
-pub(super) fn is_reserved(capacity_type: &str) -> bool {
-    capacity_type == labels::CAPACITY_TYPE_RESERVED
 }

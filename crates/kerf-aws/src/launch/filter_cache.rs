@@ -7,7 +7,7 @@ use kerf_api::slim::ResourceList;
 use kerf_engine::catalogue::InstanceTypes;
 use kerf_engine::requirement::Requirements;
 
-use super::LaunchClaim;
+use super::claim::LaunchClaim;
 use super::filters::NoTypesError;
 
 /// Number of results that are kept. A further result replaces the oldest.
