@@ -89,17 +89,14 @@ async fn a_static_pool_gets_its_nodes_from_its_template() {
 // spec 04 #151
 #[tokio::test(start_paused = true)]
 async fn a_pool_that_is_being_deleted_gets_no_instance() {
-    let mut env = TestEnv::without_controllers().await;
-    env.settings.static_capacity = true;
-    env.create::<NodePool>(pool("general", json!({"replicas": 3}))).await;
+    let (mut env, cloud) = env_with_static_pool(json!({"replicas": 3})).await;
+    assert_eq!(remaining_claims(&env).await.len(), 3);
     // With foreground deletion the deletions of the claims arrive before that of the pool.
     let late = FaultRule::new(Fault::LateWatch { by: std::time::Duration::from_secs(60) }, 1_000_000);
     let rule = FaultRule { user_agent_prefix: "kerf".into(), resources: vec!["nodepools".into()], ..late };
     env.server.set_faults(vec![rule], 1);
-    let cloud = Kwok::new(env.server.client_as("kwok"), env.clock, built_in_catalogue());
-    let env = env.start_controllers(Arc::new(cloud)).await;
-    env.wait(70).await;
-    assert_eq!(remaining_claims(&env).await.len(), 3);
+    env.restart(cloud);
+    env.wait(5).await;
     let finalizers = json!({"metadata": {"finalizers": ["example.com/foreground"]}});
     env.patch::<NodePool>("general", finalizers).await;
     env.api::<NodePool>().delete("general", &DeleteParams::default()).await.unwrap();

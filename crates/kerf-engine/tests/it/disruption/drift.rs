@@ -86,7 +86,7 @@ fn spec_03_86_no_node_is_launched_for_a_pod_that_cannot_be_evicted() {
 fn spec_03_87_five_drifted_nodes_under_a_budget_of_three() {
     let nodes: Vec<String> =
         (0..5).map(|i| format!("pool-node n{i} type=s {DRIFTED} drifted=60 \n pod x{i} on=n{i} cpu=2")).collect();
-    let fixture = crate::fixture::Fixture::new(&format!("{THREE_TYPES} after=Never budget=3 \n {}", nodes.join("\n")));
+    let fixture = Fixture::new(&format!("{THREE_TYPES} after=Never budget=3 \n {}", nodes.join("\n")));
     let plan = fixture.disrupt();
     let removed: Vec<&str> = plan.commands.iter().map(|c| c.nodes[0].name.as_str()).collect();
     assert_eq!(removed, ["n0", "n1", "n2"]);
@@ -132,7 +132,7 @@ fn spec_03_21_and_90_nodes_of_static_pools_are_neither_emptied_nor_consolidated(
     check(&empty, "");
     assert_eq!(block_codes(&empty, "m"), ["StaticNodePool"]);
     assert_eq!(block_codes(&empty, "n"), ["StaticNodePool"]);
-    let fixture = crate::fixture::Fixture::new(&static_pool(2, 2, ""));
+    let fixture = Fixture::new(&static_pool(2, 2, ""));
     let methods: Vec<_> = fixture.disrupt().commands.iter().map(|c| c.method).collect();
     assert_eq!(methods, [kerf_engine::Method::StaticDrift; 2]);
 }
@@ -146,7 +146,7 @@ fn drift_of_a_pool_with_failed_replacements_waits() {
         )
     };
     let removed = |fixture: &str| {
-        let plan = crate::fixture::Fixture::new(fixture).disrupt();
+        let plan = Fixture::new(fixture).disrupt();
         plan.commands.iter().map(|c| c.nodes[0].name.to_string()).collect::<Vec<_>>()
     };
     assert_eq!(removed(&fixture("")), ["m", "n"]);
@@ -187,7 +187,8 @@ fn at_most_a_quarter_of_a_pool_is_replaced_for_drift_at_once() {
     assert_eq!(replaced(&drifted_nodes(20, "budget=100%", "")), (10, 10), "always ten");
     assert_eq!(replaced(&drifted_nodes(20, "budget=5", "")), (5, 0), "within budgets");
     // Replacements that are being launched count.
-    let in_flight = "pool-node f type=s provider-drift=AMIDrift disrupting \n pool-node g type=s disrupting";
+    let in_flight = "pool-node f type=s provider-drift=AMIDrift disrupting \n pool-node g type=s disrupting
+                     pod f on=f cpu=2 \n pod g on=g cpu=2";
     assert_eq!(replaced(&format!("{} \n {in_flight}", drifted_nodes(20, "budget=100%", ""))), (9, 11));
     // A node that is not replaced needs no limit.
     let empty: Vec<String> = (0..40).map(|i| format!("pool-node e{i} type=s {DRIFTED}")).collect();
