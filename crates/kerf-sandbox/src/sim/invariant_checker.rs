@@ -1,6 +1,7 @@
 //! Records of pods, nodes, NodeClaims and costs during a simulation. The checker receives every
 //! change in the order of the writes, and checks the invariants at each.
 
+mod consolidation;
 mod scenario_steps;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,7 +13,7 @@ use kerf_api::conditions::ConditionStatus;
 use kerf_api::labels;
 use kerf_api::nodeclaim::NodeClaim;
 use kerf_api::nodepool::NodePool;
-use kerf_api::slim::{Node, Pod, PodPhase, Str};
+use kerf_api::slim::{Node, Pod, PodPhase, ResourceList, Str};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
@@ -103,6 +104,7 @@ pub(super) struct NodeRecord {
     pub(super) is_initialized: bool,
     pub(super) is_protected: bool,
     price: u64,
+    allocatable: ResourceList,
 }
 
 /// Counts since the last progress line.
@@ -277,6 +279,7 @@ impl InvariantChecker {
             is_initialized: node_labels.has_value(labels::INITIALIZED, "true"),
             is_protected: node.metadata.annotations.has_value(DO_NOT_DISRUPT, "true"),
             price: node_labels.get(PRICE_LABEL).map_or(0, parse_micro_dollars),
+            allocatable: node.status.allocatable.clone(),
         };
         if self.nodes.insert(node.metadata.name.clone(), record).is_none() {
             self.recent.nodes_up += 1;
@@ -321,6 +324,7 @@ impl InvariantChecker {
         if is_decided {
             let pods = self.pods_on(&record.node).map(|record| record.pod.metadata.uid.clone()).collect();
             record.disruption_mark = Some(DisruptionMark { at_change: self.changes, pods });
+            self.record_consolidation(&name, &record, now);
         }
         self.claims.insert(name.clone(), record);
         if is_decided {

@@ -154,7 +154,8 @@ pub(super) fn on_eviction(checker: &mut InvariantChecker, key: &ObjectKey, now: 
         );
     }
     // Pods of DaemonSets are deleted with their nodes and do not count.
-    if !pod.is_owned_by_daemonset() && checker.steady_check.record_eviction(&pod, now) {
+    let saves_enough = checker.consolidation_saves_enough(&node);
+    if !pod.is_owned_by_daemonset() && checker.steady_check.record_eviction(&pod, saves_enough, now) {
         checker.record_violation(
             now,
             "pods of unchanged workloads are not evicted",

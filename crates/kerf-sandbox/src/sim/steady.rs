@@ -1,12 +1,48 @@
 //! Checks that a cluster with constant demand becomes steady: pods of unchanged workloads are not
-//! evicted, and the nodes cost little more than the best plan for the same pods.
+//! evicted unless that saves much (spec 03 §16 rule 24), and the nodes cost little more than the
+//! best plan for the same pods.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use jiff::{SignedDuration, Timestamp};
 use kerf_api::slim::{Pod, Str};
 
 use super::report::{CostComparison, SteadyReport};
+
+/// Time between two decisions up to which they belong to one wave.
+const WAVE_INTERVAL: SignedDuration = SignedDuration::from_secs(10);
+/// Largest number of waves that are kept.
+const MAX_WAVES: usize = 64;
+/// Settled pods may move if that saves this many times the price of the capacity that they use.
+const MIN_SAVINGS_RATIO: u64 = 2;
+/// Settled pods may move if that saves this part of the price of all nodes.
+const MIN_SAVINGS_DIVISOR: u64 = 40;
+
+/// Claims that were chosen for consolidation at about the same time. All prices are in millionths
+/// of a dollar per hour.
+#[derive(Debug, Default)]
+struct Wave {
+    last_decision_at: Timestamp,
+    claims: BTreeSet<String>,
+    /// Price of the nodes of all these claims.
+    price: u64,
+    /// Price of the capacity that their settled pods use.
+    moved_price: u64,
+    /// Price of all nodes of the cluster at the first decision.
+    cluster_price: u64,
+}
+
+/// A decision to consolidate a claim, with prices in millionths of a dollar per hour.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ConsolidationDecision<'c> {
+    pub(super) claim: &'c str,
+    /// Price of the claim's node.
+    pub(super) price: u64,
+    /// Price of the capacity that the settled pods of the node use.
+    pub(super) moved_price: u64,
+    /// Price of all nodes of the cluster.
+    pub(super) cluster_price: u64,
+}
 
 /// Evictions and cost comparisons of a cluster that has to be steady.
 #[derive(Debug, Default)]
@@ -20,6 +56,8 @@ pub(super) struct SteadyCheck {
     evictions: usize,
     unchanged_evicted: usize,
     comparisons: Vec<CostComparison>,
+    /// The last waves, oldest first.
+    waves: VecDeque<Wave>,
 }
 
 impl SteadyCheck {
@@ -34,6 +72,9 @@ impl SteadyCheck {
         for since in self.owners.values_mut() {
             *since = since.saturating_add(by).unwrap_or(Timestamp::MAX);
         }
+        for wave in &mut self.waves {
+            wave.last_decision_at = wave.last_decision_at.saturating_add(by).unwrap_or(Timestamp::MAX);
+        }
     }
 
     /// Records a pod that was created.
@@ -41,12 +82,39 @@ impl SteadyCheck {
         self.owners.entry(owner_uid(pod)).or_insert(now);
     }
 
-    /// Records an eviction. Returns true if it is a violation: the check has started, and the pod's
-    /// workload is unchanged.
-    pub(super) fn record_eviction(&mut self, pod: &Pod, now: Timestamp) -> bool {
+    /// Records a decision to consolidate a claim.
+    pub(super) fn record_decision(&mut self, decision: ConsolidationDecision<'_>, now: Timestamp) {
+        let is_recent = |wave: &&mut Wave| now.duration_since(wave.last_decision_at) <= WAVE_INTERVAL;
+        if self.waves.back_mut().filter(is_recent).is_none() {
+            self.waves.push_back(Wave { cluster_price: decision.cluster_price, ..Wave::default() });
+            if self.waves.len() > MAX_WAVES {
+                self.waves.pop_front();
+            }
+        }
+        let Some(wave) = self.waves.back_mut() else { return };
+        wave.last_decision_at = now;
+        if wave.claims.insert(decision.claim.to_owned()) {
+            wave.price += decision.price;
+            wave.moved_price += decision.moved_price;
+        }
+    }
+
+    /// Returns true if the wave of a claim saves enough to move settled pods. `price_of_replacements`
+    /// returns the price of all nodes that replace one of the given claims.
+    pub(super) fn saves_enough(&self, claim: &str, price_of_replacements: impl Fn(&BTreeSet<String>) -> u64) -> bool {
+        self.waves.iter().rev().find(|wave| wave.claims.contains(claim)).is_some_and(|wave| {
+            let saved = wave.price.saturating_sub(price_of_replacements(&wave.claims));
+            saved >= wave.moved_price.saturating_mul(MIN_SAVINGS_RATIO)
+                || saved.saturating_mul(MIN_SAVINGS_DIVISOR) >= wave.cluster_price
+        })
+    }
+
+    /// Records an eviction. Returns true if it is a violation: the check has started, the pod's
+    /// workload is unchanged, and the eviction saves too little.
+    pub(super) fn record_eviction(&mut self, pod: &Pod, saves_enough: bool, now: Timestamp) -> bool {
         let Some(unchanged_for) = self.unchanged_for else { return false };
         let since = self.owners.get(&owner_uid(pod)).copied().unwrap_or(now);
-        let is_unchanged = now.duration_since(since) >= unchanged_for;
+        let is_unchanged = now.duration_since(since) >= unchanged_for && !saves_enough;
         self.evictions += 1;
         self.unchanged_evicted += usize::from(is_unchanged);
         is_unchanged
@@ -72,4 +140,41 @@ impl SteadyCheck {
 /// Returns the uid of a pod's controller, or the pod's own uid if it has none.
 fn owner_uid(pod: &Pod) -> Str {
     pod.metadata.controller().map_or_else(|| pod.metadata.uid.clone(), |owner| owner.uid.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: i64) -> Timestamp {
+        Timestamp::from_second(seconds).unwrap()
+    }
+
+    /// Returns true if a wave of two nodes of $2 and $1 with these prices of settled pods may move
+    /// them, in a cluster of this price.
+    fn may_move(moved_prices: [u64; 2], cluster_price: u64, replacements: u64) -> bool {
+        let mut check = SteadyCheck::default();
+        check.record_decision(
+            ConsolidationDecision { claim: "earlier", price: 9, moved_price: 0, cluster_price },
+            at(0),
+        );
+        for (claim, price, moved_price) in [("a", 2_000_000, moved_prices[0]), ("b", 1_000_000, moved_prices[1])] {
+            check.record_decision(ConsolidationDecision { claim, price, moved_price, cluster_price }, at(60));
+        }
+        check.saves_enough("a", |claims| {
+            assert_eq!(claims.iter().map(String::as_str).collect::<Vec<_>>(), ["a", "b"]);
+            replacements
+        })
+    }
+
+    // spec 03 §16 rule 24
+    #[test]
+    fn settled_pods_may_move_if_the_commands_of_a_pass_save_much() {
+        assert!(may_move([1_000_000, 500_000], 1_000_000_000, 0), "twice the price of their capacity");
+        assert!(!may_move([1_000_000, 500_001], 1_000_000_000, 0));
+        assert!(!may_move([1_000_000, 500_000], 1_000_000_000, 1));
+        assert!(may_move([2_000_000, 1_000_000], 120_000_000, 0), "a fortieth of the price of all nodes");
+        assert!(!may_move([2_000_000, 1_000_000], 120_000_000, 1));
+        assert!(!SteadyCheck::default().saves_enough("a", |_| 0), "no decision");
+    }
 }
