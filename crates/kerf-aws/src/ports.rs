@@ -5,6 +5,7 @@
 //! no batching, no cache. A failure is data ([`AwsError`]), so that rules can tell failures apart
 //! without knowing the SDK.
 
+mod connect;
 pub mod ec2;
 mod eks;
 mod error;
@@ -15,6 +16,7 @@ use std::sync::Arc;
 
 use futures::future::BoxFuture;
 
+pub use connect::ConnectError;
 pub use ec2::Ec2;
 pub use eks::{ClusterInfo, Eks};
 pub use error::{AwsError, Fault};

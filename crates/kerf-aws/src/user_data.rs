@@ -101,6 +101,12 @@ pub fn render(family: &AmiFamilyRules, input: &UserDataInput<'_>) -> Result<Stri
     }
 }
 
+/// Returns the parts of a MIME archive as an instance reads them: content type and content.
+pub fn read_archive(user_data: &str) -> Result<Vec<(String, String)>, ArchiveError> {
+    let parts = mime::read(user_data)?;
+    Ok(parts.into_iter().map(|part| (part.content_type, part.content)).collect())
+}
+
 /// Returns the labels with which a node registers: those of its claim and the capacity type,
 /// without labels that a kubelet may not set.
 pub fn node_labels(

@@ -3,6 +3,8 @@
 //! struct named `…Options` before a command runs. Commands read only these options, never flags or
 //! environment variables.
 
+mod aws;
+mod aws_settings;
 mod controller;
 mod crds;
 mod input;
@@ -10,6 +12,7 @@ mod output;
 mod plan;
 mod provider;
 mod sandbox;
+mod setting_reader;
 mod settings;
 mod validate;
 
@@ -17,6 +20,7 @@ use std::ffi::OsString;
 
 use clap::{Parser, Subcommand};
 
+pub(crate) use aws::AwsServeOptions;
 pub(crate) use controller::{ControllerOptions, LogFormat, LogLevel};
 pub(crate) use crds::{CrdsOptions, CrdsOutput};
 pub(crate) use input::InputPath;
@@ -29,7 +33,7 @@ pub(crate) use settings::{MinValuesPolicy, PreferencePolicy, Settings};
 pub(crate) use validate::ValidateOptions;
 
 use crate::exit::CommandFailure;
-use crate::program::ProviderName;
+use crate::program::Program;
 use settings::Environment;
 
 /// Layout of every help page: one sentence, the usage, examples, then the options by purpose.
@@ -82,6 +86,8 @@ pub(crate) enum Command {
     Sandbox(SandboxOptions),
     /// Run a scenario in virtual time.
     SandboxRun(SandboxRunOptions),
+    /// Serve an EC2 in memory over HTTP.
+    AwsServe(AwsServeOptions),
 }
 
 /// A node autoscaler for Kubernetes that uses Karpenter's API.
@@ -114,22 +120,21 @@ pub(crate) enum TypedCommand {
     Crds(crds::TypedCrds),
     Sandbox(Box<sandbox::TypedSandbox>),
     Controller(Box<controller::TypedController>),
+    Aws(aws::TypedAws),
 }
 
 impl TypedCommand {
-    /// Combines the flags with the environment variables and validates all values. Without flag and
-    /// variable the provider is `default_provider`. The error lists every problem.
-    pub(crate) fn resolve(
-        self,
-        environment: Environment<'_>,
-        default_provider: ProviderName,
-    ) -> Result<Command, CommandFailure> {
+    /// Combines the flags with the environment variables and validates all values, for this
+    /// program. The error lists every problem.
+    pub(crate) fn resolve(self, environment: Environment<'_>, program: &Program) -> Result<Command, CommandFailure> {
+        let default_provider = program.default_provider;
         Ok(match self {
-            Self::Controller(typed) => Command::Controller(typed.resolve(environment, default_provider)?),
+            Self::Controller(typed) => Command::Controller(typed.resolve(environment, program)?),
             Self::Plan(typed) => Command::Plan(typed.resolve(environment, default_provider)?),
             Self::Validate(typed) => Command::Validate(typed.resolve()),
             Self::Crds(typed) => Command::Crds(typed.resolve()),
             Self::Sandbox(typed) => typed.resolve(environment, default_provider)?,
+            Self::Aws(typed) => typed.resolve()?,
         })
     }
 }

@@ -1,6 +1,7 @@
 //! One module per command: each takes validated options and returns an exit code. A command calls
 //! the crates below and prints their result; it decides nothing itself.
 
+mod aws_serve;
 mod controller;
 mod controller_process;
 mod crds;
@@ -13,11 +14,12 @@ use std::num::NonZeroUsize;
 use crate::args::Command;
 use crate::exit::{CommandFailure, Exit, Problem};
 use crate::output::Messages;
+use crate::program::Program;
 
 /// Runs a command and prints its result.
-pub(crate) fn run(command: Command, messages: &mut Messages<'_>) -> Result<Exit, CommandFailure> {
+pub(crate) fn run(command: Command, program: &Program, messages: &mut Messages<'_>) -> Result<Exit, CommandFailure> {
     match command {
-        Command::Controller(options) => controller::run(&options),
+        Command::Controller(options) => controller::run(&options, program),
         Command::Plan(options) => plan::run(&options, messages),
         Command::Crds(options) => crds::run(&options),
         Command::Sandbox(options) => {
@@ -29,6 +31,7 @@ pub(crate) fn run(command: Command, messages: &mut Messages<'_>) -> Result<Exit,
             sandbox::simulate(&options)
         }
         Command::Validate(options) => validate::run(&options, messages),
+        Command::AwsServe(options) => aws_serve::run(&options),
     }
 }
 
@@ -36,7 +39,8 @@ pub(crate) fn run(command: Command, messages: &mut Messages<'_>) -> Result<Exit,
 pub(crate) fn run_to_bytes(command: &Command, messages: &mut Messages<'_>) -> Result<(Vec<u8>, Exit), CommandFailure> {
     match command {
         Command::Plan(options) => plan::run_to_bytes(options, messages),
-        Command::Controller(_)
+        Command::AwsServe(_)
+        | Command::Controller(_)
         | Command::Crds(_)
         | Command::Sandbox(_)
         | Command::SandboxRun(_)

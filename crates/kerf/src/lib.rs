@@ -20,7 +20,7 @@ use std::process::ExitCode;
 
 use exit::Exit;
 use output::Messages;
-pub use program::{KERF, Program, ProviderName};
+pub use program::{ConnectAws, KERF, Program, ProviderName};
 
 /// Runs a program. The first argument is the name of the program.
 pub fn run<I>(program: &Program, arguments: I) -> ExitCode
@@ -32,8 +32,8 @@ where
         Ok(typed) => {
             let mut messages = Messages::on_stderr();
             let outcome = typed
-                .resolve(&|name| std::env::var(name).ok(), program.default_provider)
-                .and_then(|command| commands::run(command, &mut messages));
+                .resolve(&|name| std::env::var(name).ok(), program)
+                .and_then(|command| commands::run(command, program, &mut messages));
             outcome.unwrap_or_else(|failure| messages.print_failure(&failure))
         }
         Err(message) => print_parser_message(&message),
@@ -64,9 +64,8 @@ where
     let (stdout, exit) = match args::parse(arguments) {
         Ok(typed) => {
             let mut messages = Messages::to_buffer(&mut stderr);
-            let outcome = typed
-                .resolve(&|_| None, KERF.default_provider)
-                .and_then(|command| commands::run_to_bytes(&command, &mut messages));
+            let outcome =
+                typed.resolve(&|_| None, &KERF).and_then(|command| commands::run_to_bytes(&command, &mut messages));
             outcome.unwrap_or_else(|failure| (Vec::new(), messages.print_failure(&failure)))
         }
         Err(message) => {

@@ -37,7 +37,7 @@ impl PlanInput {
     /// Combines objects and the provider's instance types into the input for a decision at time
     /// `at`.
     pub(crate) fn new(objects: Objects, provider: &dyn Provider, at: Timestamp) -> Self {
-        let mut warnings = Vec::new();
+        let mut warnings = provider.plan_notices(&objects);
         let mut catalogues = Catalogues::default();
         let (current_price, unpriced) = price_of_node_claims(&objects, provider);
         if !unpriced.is_empty() {

@@ -1,16 +1,24 @@
 //! Programs that consist of this crate's commands, and the names of cloud providers.
 
 use clap::ValueEnum;
+use futures::future::BoxFuture;
+use kerf_aws::ports::{AwsPorts, ConnectError};
+
+/// Function that connects to AWS as the environment of the process says: region, credentials,
+/// endpoints.
+pub type ConnectAws = fn() -> BoxFuture<'static, Result<AwsPorts, ConnectError>>;
 
 /// A program that consists of this crate's commands.
 #[derive(Clone, Copy, Debug)]
 pub struct Program {
     /// Provider of commands without `--provider` and `KERF_PROVIDER`.
     pub default_provider: ProviderName,
+    /// Connects to AWS; `None` if the program has no AWS SDK.
+    pub connect_aws: Option<ConnectAws>,
 }
 
-/// The program `kerf`.
-pub const KERF: Program = Program { default_provider: ProviderName::Kwok };
+/// The program `kerf`, which has no AWS SDK.
+pub const KERF: Program = Program { default_provider: ProviderName::Kwok, connect_aws: None };
 
 /// Name of a cloud provider. The variants' docs are help texts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

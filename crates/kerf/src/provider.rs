@@ -1,28 +1,35 @@
 //! The cloud providers that a command can run with. A command gets a [`Provider`] and never names a
 //! concrete one.
 
+mod aws;
 mod kwok;
 
 use std::path::Path;
 use std::sync::Arc;
 
+use futures::future::BoxFuture;
 use kerf_api::crds::CrdVariant;
 use kerf_api::labels::LabelRules;
 use kerf_api::nodepool::NodeClassReference;
+use kerf_aws::AwsSettings;
 use kerf_cloud::CloudProvider;
 use kerf_engine::catalogue::InstanceTypes;
 use kerf_operator::{Publish, Registry, SharedCluster};
 use kerf_runtime::Clock;
-use kerf_sandbox::Cloud;
+use kerf_sandbox::{ApiServer, Cloud};
 use kube::Client;
 
 use crate::exit::{CommandFailure, Problem};
 use crate::input::Objects;
-use crate::program::ProviderName;
+use crate::program::{ConnectAws, ProviderName};
+use aws::Ec2Provider;
+#[cfg(test)]
+pub(crate) use aws::SimulatedEc2;
+pub(crate) use aws::no_sdk_problem;
+pub(crate) use aws::{AccountOptions, SANDBOX_CLUSTER_NAME, SANDBOX_KUBERNETES_VERSION, memory_aws};
 use kwok::KwokProvider;
 
 /// The parts of the process that a cloud provider needs.
-#[expect(dead_code, reason = "the simulated provider needs neither cluster state nor events nor metrics")]
 pub(crate) struct CloudParts {
     pub(crate) client: Client,
     pub(crate) clock: Clock,
@@ -30,8 +37,42 @@ pub(crate) struct CloudParts {
     pub(crate) cluster: SharedCluster,
     pub(crate) events: Arc<dyn Publish>,
     pub(crate) registry: Arc<Registry>,
-    /// The simulated cloud of a sandbox; `None` on a real cluster.
-    pub(crate) sandbox: Option<Cloud>,
+    /// The cluster in this process; `None` on a real cluster.
+    pub(crate) sandbox: Option<SandboxParts>,
+    /// CA certificate of the connection to the API server, PEM in base64; `None` if unknown.
+    pub(crate) ca_bundle: Option<String>,
+    /// Seed of all random numbers of the provider.
+    pub(crate) seed: u64,
+}
+
+/// The parts of a sandbox that a provider uses instead of a real cloud.
+#[derive(Debug, Clone)]
+pub(crate) struct SandboxParts {
+    /// Availability and faults of instances.
+    pub(crate) cloud: Cloud,
+    /// The API server, with the attached cloud.
+    pub(crate) server: ApiServer,
+}
+
+/// The facts about a sandbox that its provider's cloud depends on.
+#[derive(Debug)]
+pub(crate) struct SandboxPreparation<'a> {
+    pub(crate) server: &'a ApiServer,
+    /// URL of the API server; `None` if it is not served.
+    pub(crate) endpoint: Option<String>,
+    /// True if instances start and stop without delay.
+    pub(crate) is_instant: bool,
+    /// Seed of all random numbers of the cloud.
+    pub(crate) seed: u64,
+}
+
+/// Texts about the provider for the user of a sandbox.
+#[derive(Debug)]
+pub(crate) struct SandboxTexts {
+    /// Facts about the simulated cloud; empty if there are none to know.
+    pub(crate) about: String,
+    /// Commands to try next.
+    pub(crate) hints: &'static str,
 }
 
 /// Everything that commands need from a cloud provider.
@@ -47,16 +88,39 @@ pub(crate) trait Provider: Send + Sync {
     /// depend on it.
     fn instance_types(&self, class: &NodeClassReference, objects: &Objects) -> Option<InstanceTypes>;
 
-    /// Creates the provider for controllers.
-    fn cloud(&self, parts: CloudParts) -> Arc<dyn CloudProvider>;
+    /// Returns what a user should know about a plan with these objects.
+    fn plan_notices(&self, _objects: &Objects) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// Attaches the provider's simulated cloud to a sandbox, if it has one. Called on a tokio
+    /// runtime before the controllers start.
+    fn prepare_sandbox(&self, _preparation: SandboxPreparation<'_>) {}
+
+    /// Returns the texts for the user of a sandbox.
+    fn sandbox_texts(&self) -> SandboxTexts;
+
+    /// Creates the provider for controllers. Fails if its cloud cannot be reached.
+    fn cloud(&self, parts: CloudParts) -> BoxFuture<'_, Result<Arc<dyn CloudProvider>, Problem>>;
 }
 
 /// Options of a command that concern its provider.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct ProviderOptions<'a> {
     pub(crate) name: ProviderName,
     /// File of instance types; `None` selects the provider's own.
     pub(crate) instance_types: Option<&'a Path>,
+    /// Settings of the AWS provider; `None` for the defaults and the sandbox's cluster.
+    pub(crate) aws: Option<AwsSettings>,
+    /// Connects to AWS; `None` for a program without AWS SDK, and for commands that need no AWS.
+    pub(crate) connect_aws: Option<ConnectAws>,
+}
+
+impl<'a> ProviderOptions<'a> {
+    /// Returns the options of a command that runs without AWS.
+    pub(crate) fn new(name: ProviderName, instance_types: Option<&'a Path>) -> Self {
+        Self { name, instance_types, aws: None, connect_aws: None }
+    }
 }
 
 /// Returns the provider that the options select. Fails if its instance types cannot be read.
@@ -64,8 +128,13 @@ pub(crate) fn load(options: ProviderOptions<'_>) -> Result<Arc<dyn Provider>, Co
     match options.name {
         ProviderName::Kwok => Ok(Arc::new(KwokProvider::load(options.instance_types)?)),
         ProviderName::Aws => {
-            let problem = Problem::new("--provider aws: this program has no AWS provider");
-            Err(CommandFailure::bad_input(problem.with_hint("use --provider kwok, which simulates instances")))
+            if options.instance_types.is_some() {
+                let problem = Problem::new("instance types cannot be given for the provider aws");
+                let hint = "leave --instance-types away, or use --provider kwok";
+                return Err(CommandFailure::bad_input(problem.with_hint(hint)));
+            }
+            let settings = options.aws.unwrap_or_else(|| AwsSettings::new(SANDBOX_CLUSTER_NAME));
+            Ok(Arc::new(Ec2Provider::new(settings, options.connect_aws)))
         }
     }
 }
@@ -73,6 +142,5 @@ pub(crate) fn load(options: ProviderOptions<'_>) -> Result<Arc<dyn Provider>, Co
 /// Returns the simulated provider with its built-in instance types.
 #[cfg(test)]
 pub(crate) fn built_in_kwok() -> Arc<dyn Provider> {
-    let options = ProviderOptions { name: ProviderName::Kwok, instance_types: None };
-    load(options).unwrap_or_else(|failure| panic!("{failure:?}"))
+    load(ProviderOptions::new(ProviderName::Kwok, None)).unwrap_or_else(|failure| panic!("{failure:?}"))
 }

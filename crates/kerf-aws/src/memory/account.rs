@@ -136,6 +136,11 @@ impl Account {
         self.instance_types = Arc::new(types.into_iter().map(|info| (info.name.clone(), info)).collect());
     }
 
+    /// Returns the description of an instance type. Returns `None` for an unknown name.
+    pub fn instance_type(&self, name: &str) -> Option<&InstanceTypeInfo> {
+        self.instance_types.get(name)
+    }
+
     /// Replaces the zones of all instance types. Offerings in zones that the account does not have
     /// are left out.
     pub fn set_offerings(&mut self, offerings: impl IntoIterator<Item = InstanceTypeOffering>) {

@@ -2,17 +2,19 @@
 //! environment variable of the same name, so that the manifest of a Karpenter deployment works
 //! unchanged.
 
-use std::fmt;
 use std::path::PathBuf;
-use std::str::FromStr;
 use std::time::Duration;
 
 use clap::Args;
+use kerf_aws::AwsSettings;
 
+use super::aws_settings::TypedAwsSettings;
 use super::provider::TypedProvider;
-use super::settings::{Environment, Settings, TypedSettings, ignored_variable, parse_bool, parse_duration};
-use crate::exit::{CommandFailure, Problem};
-use crate::program::ProviderName;
+use super::setting_reader::SettingReader;
+use super::settings::{Environment, MinValuesPolicy, Settings, TypedSettings};
+use crate::exit::CommandFailure;
+use crate::program::{Program, ProviderName};
+use crate::provider::no_sdk_problem;
 
 /// Run the controllers on a cluster.
 // If a flag is repeated, the last value counts, as with Go's flags: deployments append their flags
@@ -86,6 +88,8 @@ pub(crate) struct TypedController {
     #[command(flatten)]
     settings: TypedSettings,
     #[command(flatten)]
+    aws: TypedAwsSettings,
+    #[command(flatten)]
     ignored_flags: IgnoredFlags,
 }
 
@@ -107,9 +111,11 @@ struct IgnoredFlags {
 }
 
 /// Validated options of `kerf controller`.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq)]
 pub(crate) struct ControllerOptions {
     pub(crate) provider: ProviderName,
+    /// Settings of the AWS provider; `None` for another provider.
+    pub(crate) aws: Option<AwsSettings>,
     /// File of instance types; `None` selects the built-in catalogue.
     pub(crate) instance_types: Option<PathBuf>,
     /// Port of the metrics endpoint; `None` serves no metrics.
@@ -173,12 +179,12 @@ impl TypedController {
     pub(super) fn resolve(
         self,
         environment: Environment<'_>,
-        default_provider: ProviderName,
+        program: &Program,
     ) -> Result<ControllerOptions, CommandFailure> {
-        let mut reader = SettingReader { environment, problems: Vec::new(), warnings: Vec::new() };
-        let provider = self.provider.resolve(environment, default_provider).unwrap_or_else(|problem| {
+        let mut reader = SettingReader::new(environment);
+        let provider = self.provider.resolve(environment, program.default_provider).unwrap_or_else(|problem| {
             reader.problems.push(problem);
-            default_provider
+            program.default_provider
         });
         let is_election_disabled =
             reader.boolean(self.disable_leader_election.as_deref(), "disable-leader-election", false);
@@ -209,8 +215,15 @@ impl TypedController {
         };
         let paths = reader.text(self.log_output_paths, "LOG_OUTPUT_PATHS").unwrap_or_else(|| "stdout".to_owned());
         let port = |number: u16| (number > 0).then_some(number);
+        let aws = if provider == ProviderName::Aws && program.connect_aws.is_none() {
+            reader.problems.push(no_sdk_problem());
+            None
+        } else {
+            self.aws.resolve(provider, &mut reader)
+        };
         let mut controller = ControllerOptions {
             provider,
+            aws,
             instance_types: reader.text(self.instance_types_file_path, "INSTANCE_TYPES_FILE_PATH").map(PathBuf::from),
             metrics_port: port(reader.number(self.metrics_port, "METRICS_PORT", 8080)),
             health_probe_port: port(reader.number(self.health_probe_port, "HEALTH_PROBE_PORT", 8081)),
@@ -238,6 +251,10 @@ impl TypedController {
             },
         };
         controller.settings.warnings.extend(reader.warnings);
+        if let Some(aws) = &mut controller.aws {
+            aws.reserved_capacity = controller.settings.feature_gates.reserved_capacity;
+            aws.min_values_best_effort = controller.settings.min_values_policy == MinValuesPolicy::BestEffort;
+        }
         if reader.problems.is_empty() { Ok(controller) } else { Err(CommandFailure::BadInput(reader.problems)) }
     }
 }
@@ -249,79 +266,6 @@ fn split_paths(list: &str) -> Vec<String> {
     if paths.is_empty() { vec!["stdout".to_owned()] } else { paths }
 }
 
-/// Reads settings. A flag wins over its environment variable, a variable over the default. A
-/// variable with an invalid value is ignored with a warning; a flag with an invalid value is a
-/// problem.
-struct SettingReader<'e> {
-    environment: Environment<'e>,
-    problems: Vec<Problem>,
-    warnings: Vec<String>,
-}
-
-impl SettingReader<'_> {
-    fn variable(&self, name: &str) -> Option<String> {
-        (self.environment)(name).filter(|value| !value.trim().is_empty())
-    }
-
-    fn text(&self, flag: Option<String>, name: &str) -> Option<String> {
-        // An empty flag counts as absent.
-        flag.or_else(|| self.variable(name)).filter(|value| !value.is_empty())
-    }
-
-    fn number<N: FromStr + fmt::Display>(&mut self, flag: Option<N>, name: &str, default: N) -> N {
-        if let Some(value) = flag {
-            return value;
-        }
-        let Some(text) = self.variable(name) else { return default };
-        text.trim().parse().unwrap_or_else(|_| {
-            self.warnings.push(ignored_variable(name, &text, &default));
-            default
-        })
-    }
-
-    fn boolean(&mut self, flag: Option<&str>, name: &str, default: bool) -> bool {
-        match flag {
-            Some("true") => true,
-            Some("false") => false,
-            Some(other) => {
-                let message = format!("--{name}: \"{other}\" is not a valid value, must be true or false");
-                self.problems.push(Problem::new(message));
-                default
-            }
-            None => {
-                let variable = name.to_uppercase().replace('-', "_");
-                let Some(text) = self.variable(&variable) else { return default };
-                parse_bool(&text).unwrap_or_else(|| {
-                    self.warnings.push(ignored_variable(&variable, &text, default));
-                    default
-                })
-            }
-        }
-    }
-
-    fn duration(&mut self, flag: Option<String>, name: &str, default: Duration) -> Duration {
-        match flag {
-            Some(text) => parse_duration(&text).unwrap_or_else(|why| {
-                let flag = name.to_lowercase().replace('_', "-");
-                self.problems.push(Problem::new(format!("--{flag}: \"{text}\" is not a valid duration: {why}")));
-                default
-            }),
-            None => {
-                let Some(text) = self.variable(name) else { return default };
-                parse_duration(text.trim()).unwrap_or_else(|_| {
-                    self.warnings.push(ignored_variable(name, &text, format_args!("{default:?}")));
-                    default
-                })
-            }
-        }
-    }
-
-    fn report_invalid<T>(&mut self, name: &str, value: &str, default: T) -> T {
-        self.problems.push(Problem::new(format!("validating cli flags / env vars, invalid {name} \"{value}\"")));
-        default
-    }
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
@@ -330,6 +274,8 @@ mod tests {
 
     use super::*;
     use crate::args::settings::FeatureGates;
+    use crate::exit::Problem;
+    use crate::program::KERF;
 
     #[derive(Parser)]
     struct ControllerCli {
@@ -342,7 +288,7 @@ mod tests {
             ControllerCli::try_parse_from([&["kerf"], arguments].concat()).map_err(|cause| vec![cause.to_string()])?;
         let environment =
             |name: &str| variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned());
-        match program.controller.resolve(&environment, ProviderName::Kwok) {
+        match program.controller.resolve(&environment, &KERF) {
             Ok(controller) => Ok(controller),
             Err(CommandFailure::BadInput(problems)) => Err(problems.iter().map(Problem::to_string).collect()),
             Err(other) => panic!("{other:?}"),
@@ -386,6 +332,16 @@ mod tests {
         );
         let other = resolve(&["--batch-max-duration", "x"], &[]).unwrap_err();
         assert!(other[0].starts_with("--batch-max-duration: \"x\" is not a valid duration"), "{other:?}");
+    }
+
+    #[test]
+    fn a_program_without_aws_sdk_names_the_program_that_has_it() {
+        let problems = resolve(&["--provider=aws", "--log-level=trace"], &[]).unwrap_err();
+        let expected = [
+            "validating cli flags / env vars, invalid LOG_LEVEL \"trace\"",
+            "--provider aws: this program has no AWS SDK",
+        ];
+        assert_eq!(problems, expected);
     }
 
     // spec 07 #4

@@ -26,6 +26,7 @@ Examples:
   kerf sandbox                            start an empty cluster with Kerf; Ctrl-C stops it
   kerf sandbox --demo                     start a cluster and run a demo scenario on it
   kerf sandbox -- kubectl get nodes       run a command with KUBECONFIG set, and exit with its code
+  kerf sandbox --provider aws             start a cluster with Kerf and an EC2 in memory
   kerf sandbox --no-controller --nodes 3  start a cluster without Kerf, for another autoscaler
   kerf sandbox run scenarios/story.yaml   simulate a scenario in virtual time"
 )]
@@ -55,6 +56,9 @@ pub(crate) struct TypedSandbox {
     /// types].
     #[arg(long, value_name = "FILE", help_heading = "Cluster")]
     instance_types: Option<PathBuf>,
+    /// Name of the cluster in the AWS account, with --provider aws.
+    #[arg(long, value_name = "NAME", default_value = crate::provider::SANDBOX_CLUSTER_NAME, help_heading = "Cluster")]
+    cluster_name: String,
     /// Port of the API server on 127.0.0.1 [default: a free port].
     #[arg(long, value_name = "PORT", default_value_t = 0, hide_default_value = true, help_heading = "Access")]
     port: u16,
@@ -152,6 +156,7 @@ impl TypedSandbox {
             seed: self.seed,
             provider: provider(&self.provider)?,
             instance_types: self.instance_types,
+            cluster_name: self.cluster_name,
             port: self.port,
             kubeconfig: self.kubeconfig,
             metrics_port: self.metrics_port,
@@ -200,6 +205,8 @@ pub(crate) struct SandboxOptions {
     pub(crate) provider: ProviderName,
     /// File of instance types; `None` selects the built-in catalogue.
     pub(crate) instance_types: Option<PathBuf>,
+    /// Name of the cluster in the AWS account.
+    pub(crate) cluster_name: String,
     /// Port of the API server; 0 selects a free port.
     pub(crate) port: u16,
     /// File to write the kubeconfig to; `None` selects a private temporary file.

@@ -7,6 +7,8 @@ use std::io::{self, Write};
 use std::sync::Arc;
 
 use anyhow::Context as _;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use kerf_controllers::{LeaderElection, Metrics, ProcessSettings};
 use kerf_operator::logs::{self, LineFormat};
 use kerf_runtime::{Clock, Rate, Shutdown, Throttle};
@@ -18,16 +20,22 @@ use super::controller_process::{self, ControllerEnvironment, ControllerSettings}
 use crate::args::{ControllerOptions, LogFormat};
 use crate::exit::{CommandFailure, Exit, Problem};
 use crate::input::missing_cluster_problem;
+use crate::program::Program;
 use crate::provider::{self, Provider, ProviderOptions};
 
 /// User agent of the controller's requests; equal to Karpenter's.
 const USER_AGENT: &str = concat!("karpenter/", env!("CARGO_PKG_VERSION"));
+/// Characters in a line of a PEM file.
+const PEM_LINE_CHARACTERS: usize = 64;
 /// File in which a pod finds the name of its namespace.
 const OWN_NAMESPACE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
 
-pub(super) fn run(options: &ControllerOptions) -> Result<Exit, CommandFailure> {
-    let provider =
-        provider::load(ProviderOptions { name: options.provider, instance_types: options.instance_types.as_deref() })?;
+pub(super) fn run(options: &ControllerOptions, program: &Program) -> Result<Exit, CommandFailure> {
+    let provider = provider::load(ProviderOptions {
+        aws: options.aws.clone(),
+        connect_aws: program.connect_aws,
+        ..ProviderOptions::new(options.provider, options.instance_types.as_deref())
+    })?;
     let outputs = log_outputs(&options.log_output_paths)?;
     let clock = Clock::system();
     controller_process::start_log(log_settings(options), clock, outputs).map_err(CommandFailure::ExecutionFailed)?;
@@ -62,6 +70,7 @@ async fn run_until_signal(
     provider: Arc<dyn Provider>,
 ) -> anyhow::Result<Exit> {
     let rate = Rate { per_second: options.kube_client_qps, burst: options.kube_client_burst };
+    let ca_bundle = ca_bundle(&config);
     let metrics = Arc::new(Metrics::new());
     let metered = |client| kerf_controllers::metered_client(client, metrics.clone(), clock);
     let client = metered(client(config.clone(), Some(rate))?);
@@ -89,7 +98,7 @@ async fn run_until_signal(
     };
     let (shutdown, stop) = Shutdown::new();
     let controllers = controller_process::run_controllers(
-        ControllerEnvironment { client, lease_client, metrics, clock, provider, sandbox: None, seed },
+        ControllerEnvironment { client, lease_client, metrics, clock, provider, sandbox: None, ca_bundle, seed },
         &controller_settings,
         &process,
         stop,
@@ -117,6 +126,22 @@ fn client(mut config: Config, rate: Option<Rate>) -> anyhow::Result<Client> {
         Some(rate) => builder.with_layer(&Throttle::new(rate)).build(),
         None => builder.build(),
     })
+}
+
+/// Returns the CA certificates of the connection to the API server as nodes get them: PEM in base64.
+fn ca_bundle(config: &Config) -> Option<String> {
+    let certificates = config.root_cert.as_ref().filter(|certificates| !certificates.is_empty())?;
+    let mut pem = String::new();
+    for certificate in certificates {
+        pem.push_str("-----BEGIN CERTIFICATE-----\n");
+        let encoded = STANDARD.encode(certificate);
+        for line in encoded.as_bytes().chunks(PEM_LINE_CHARACTERS) {
+            pem.push_str(&String::from_utf8_lossy(line));
+            pem.push('\n');
+        }
+        pem.push_str("-----END CERTIFICATE-----\n");
+    }
+    Some(STANDARD.encode(pem))
 }
 
 /// Returns the namespace of the pod, or of the kubeconfig's context outside a pod.
@@ -158,4 +183,24 @@ fn log_outputs(paths: &[String]) -> Result<Vec<Box<dyn Write + Send>>, CommandFa
         return Err(CommandFailure::BadInput(problems));
     }
     Ok(outputs.into_iter().filter_map(Result::ok).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_ca_bundle_is_pem_in_base64() {
+        let mut config = Config::new(http::Uri::from_static("https://localhost"));
+        assert_eq!(ca_bundle(&config), None);
+        config.root_cert = Some(vec![vec![1; 60], vec![2]]);
+        let pem = ca_bundle(&config).and_then(|bundle| STANDARD.decode(bundle).ok()).unwrap_or_default();
+        let text = String::from_utf8(pem).unwrap_or_default();
+        let expected = format!(
+            "-----BEGIN CERTIFICATE-----\n{}\n{}\n-----END CERTIFICATE-----\n-----BEGIN CERTIFICATE-----\nAg==\n-----END CERTIFICATE-----\n",
+            "AQEB".repeat(16),
+            "AQEB".repeat(4)
+        );
+        assert_eq!(text, expected);
+    }
 }

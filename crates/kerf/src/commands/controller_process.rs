@@ -10,14 +10,13 @@ use kerf_controllers::{Context, Metrics, ProcessSettings, RunError};
 use kerf_operator::logs::{Level, LogLayer};
 use kerf_operator::{Recorder, SharedCluster};
 use kerf_runtime::{Clock, ShutdownSignal};
-use kerf_sandbox::Cloud;
 use kube::Client;
 use tracing_subscriber::layer::SubscriberExt as _;
 
 use super::plan;
 use crate::args::{LogLevel, Settings};
 use crate::exit::Problem;
-use crate::provider::{CloudParts, Provider};
+use crate::provider::{CloudParts, Provider, SandboxParts};
 
 /// Clients, clock and cloud with which the controllers run. Both clients report to `metrics`.
 pub(super) struct ControllerEnvironment {
@@ -28,8 +27,10 @@ pub(super) struct ControllerEnvironment {
     pub(super) metrics: Arc<Metrics>,
     pub(super) clock: Clock,
     pub(super) provider: Arc<dyn Provider>,
-    /// The simulated cloud of a sandbox; `None` on a real cluster.
-    pub(super) sandbox: Option<Cloud>,
+    /// The cluster in this process; `None` on a real cluster.
+    pub(super) sandbox: Option<SandboxParts>,
+    /// CA certificate of the connection to the API server, PEM in base64; `None` if unknown.
+    pub(super) ca_bundle: Option<String>,
     /// Seed of all random numbers of the controllers.
     pub(super) seed: u64,
 }
@@ -61,14 +62,19 @@ pub(super) async fn run_controllers(
     // The engine breaks ties as in `kerf plan`, so that the controllers do what the plan shows.
     let engine = plan::engine_settings(&controller_settings.settings, true, controller_settings.cores);
     let cluster = SharedCluster::default();
-    let cloud = environment.provider.cloud(CloudParts {
-        client: environment.client.clone(),
-        clock: environment.clock,
-        cluster: cluster.clone(),
-        events: recorder.clone(),
-        registry: environment.metrics.registry().clone(),
-        sandbox: environment.sandbox,
-    });
+    let cloud = environment
+        .provider
+        .cloud(CloudParts {
+            client: environment.client.clone(),
+            clock: environment.clock,
+            cluster: cluster.clone(),
+            events: recorder.clone(),
+            registry: environment.metrics.registry().clone(),
+            sandbox: environment.sandbox,
+            ca_bundle: environment.ca_bundle,
+            seed: environment.seed,
+        })
+        .await?;
     let ctx = Context {
         client: environment.client,
         cloud,

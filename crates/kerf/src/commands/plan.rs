@@ -61,8 +61,7 @@ fn make_plan(
     } else {
         input::load(&options.input, ValidationScope::SuspiciousOnly, threads)
     };
-    let provider =
-        provider::load(ProviderOptions { name: options.provider, instance_types: options.instance_types.as_deref() });
+    let provider = provider::load(ProviderOptions::new(options.provider, options.instance_types.as_deref()));
     let (loaded, provider) = combine_results(loaded, provider)?;
     let at = options.at.unwrap_or_else(|| now_in_whole_seconds(clock));
     let mut plan_input = PlanInput::new(loaded.objects, provider.as_ref(), at);

@@ -12,10 +12,12 @@ use std::process::ExitStatus;
 use std::sync::Arc;
 
 use anyhow::Context as _;
+use kerf_aws::AwsSettings;
 use kerf_controllers::{Metrics, ProcessSettings};
 use kerf_operator::logs;
 use kerf_runtime::{Clock, Shutdown, ShutdownSignal};
 use kerf_sandbox::{ApiServer, Cluster, ClusterConfig, ClusterEvent, ServeError, Timing, install_crds};
+use kube::Client;
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::process::{Child, Command};
 use tokio::signal::unix::{SignalKind, signal};
@@ -25,16 +27,10 @@ use super::controller_process::{self, ControllerEnvironment, ControllerSettings}
 use crate::args::{LogLevel, SandboxOptions, Settings};
 use crate::exit::{CommandFailure, Exit};
 use crate::output::{self, StdoutState};
-use crate::provider::{self, Provider, ProviderOptions};
+use crate::provider::{self, Provider, ProviderOptions, SandboxParts, SandboxPreparation, SandboxTexts};
 use kubeconfig::KubeconfigFile;
 pub(super) use simulate::simulate;
 
-/// Commands to try next if Kerf manages the nodes.
-const HINTS_WITH_KERF: &str = "  \
-  kubectl apply -f examples/kwok.yaml           # a NodePool: which nodes Kerf may launch
-  kubectl apply -f examples/deployment.yaml     # ten pods that need nodes
-  kubectl get nodeclaims,nodes,pods
-";
 /// Commands to try next while the demo runs.
 const HINTS_IN_DEMO: &str = "  \
   kubectl get nodeclaims -w
@@ -47,8 +43,10 @@ const HINTS_WITHOUT_KERF: &str = "  \
 ";
 
 pub(super) fn run(options: SandboxOptions) -> Result<Exit, CommandFailure> {
-    let provider =
-        provider::load(ProviderOptions { name: options.provider, instance_types: options.instance_types.as_deref() })?;
+    let provider = provider::load(ProviderOptions {
+        aws: Some(AwsSettings::new(&options.cluster_name)),
+        ..ProviderOptions::new(options.provider, options.instance_types.as_deref())
+    })?;
     let clock = Clock::system();
     start_stderr_log(options.log_level, clock)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -87,8 +85,14 @@ async fn serve(options: SandboxOptions, clock: Clock, provider: Arc<dyn Provider
         metrics_port: options.metrics_port,
         cores: super::available_threads().get(),
     };
+    provider.prepare_sandbox(SandboxPreparation {
+        server: cluster.api(),
+        endpoint: Some(format!("https://{}", server_handle.address())),
+        is_instant: options.instant,
+        seed: options.seed,
+    });
     if options.demo {
-        if output::print_text(&format!("{}\n", usage_text(&file, HINTS_IN_DEMO)))? == StdoutState::Closed {
+        if output::print_text(&format!("{}\n", usage_text(&file, "", HINTS_IN_DEMO)))? == StdoutState::Closed {
             return Ok(Exit::Done);
         }
         return tokio::select! {
@@ -100,6 +104,11 @@ async fn serve(options: SandboxOptions, clock: Clock, provider: Arc<dyn Provider
     if options.with_controller {
         install_provider_crds(cluster.api(), provider.as_ref()).await.map_err(CommandFailure::ExecutionFailed)?;
     }
+    let texts = if options.with_controller {
+        provider.sandbox_texts()
+    } else {
+        SandboxTexts { about: String::new(), hints: HINTS_WITHOUT_KERF }
+    };
     let (_shutdown, stop) = Shutdown::new();
     let controllers = async {
         if options.with_controller { kerf.run(&cluster, provider, stop).await } else { std::future::pending().await }
@@ -107,7 +116,7 @@ async fn serve(options: SandboxOptions, clock: Clock, provider: Arc<dyn Provider
     let foreground = async {
         match &options.command {
             Some((program, arguments)) => run_command(program, arguments, &file, &mut stop_signals).await,
-            None => print_events_until_stopped(&file, options.with_controller, events, &mut stop_signals).await,
+            None => print_events_until_stopped(&file, &texts, events, &mut stop_signals).await,
         }
     };
     tokio::select! {
@@ -142,8 +151,19 @@ impl SandboxController {
         provider: Arc<dyn Provider>,
         stop: ShutdownSignal,
     ) -> impl Future<Output = anyhow::Result<()>> + Send + use<> {
+        self.run_with_client(cluster, cluster.api().client_as("kerf"), provider, stop)
+    }
+
+    /// Runs the controllers with a client of the cluster.
+    fn run_with_client(
+        self,
+        cluster: &Cluster,
+        client: Client,
+        provider: Arc<dyn Provider>,
+        stop: ShutdownSignal,
+    ) -> impl Future<Output = anyhow::Result<()>> + Send + use<> {
         let (metrics, clock) = (Arc::new(Metrics::new()), cluster.api().clock());
-        let client = kerf_controllers::metered_client(cluster.api().client_as("kerf"), metrics.clone(), clock);
+        let client = kerf_controllers::metered_client(client, metrics.clone(), clock);
         let defaults = kerf_controllers::Settings::default();
         let controller_settings = ControllerSettings {
             settings: self.settings,
@@ -164,7 +184,8 @@ impl SandboxController {
             metrics,
             clock,
             provider,
-            sandbox: Some(cluster.cloud().clone()),
+            sandbox: Some(SandboxParts { cloud: cluster.cloud().clone(), server: cluster.api().clone() }),
+            ca_bundle: None,
             seed: self.seed,
         };
         async move { controller_process::run_controllers(environment, &controller_settings, &process, stop).await }
@@ -226,10 +247,10 @@ fn shell_exit_code(status: ExitStatus) -> u8 {
 }
 
 /// Returns the text that explains how to use the cluster.
-fn usage_text(file: &KubeconfigFile, hints: &str) -> String {
+fn usage_text(file: &KubeconfigFile, about: &str, hints: &str) -> String {
     let path = shell_quoted(&file.path().display().to_string());
     format!(
-        "A Kubernetes cluster runs in this process. In another terminal:\n\n  \
+        "A Kubernetes cluster runs in this process. {about}In another terminal:\n\n  \
          export KUBECONFIG={path}\n{hints}\nCtrl-C stops the cluster and deletes everything in it.\n\n"
     )
 }
@@ -244,12 +265,11 @@ fn shell_quoted(text: &str) -> String {
 /// closes stdout.
 async fn print_events_until_stopped(
     file: &KubeconfigFile,
-    with_kerf: bool,
+    texts: &SandboxTexts,
     mut events: mpsc::UnboundedReceiver<ClusterEvent>,
     stop_signals: &mut StopSignals,
 ) -> Result<Exit, CommandFailure> {
-    let mut stdout_state =
-        output::print_text(&usage_text(file, if with_kerf { HINTS_WITH_KERF } else { HINTS_WITHOUT_KERF }))?;
+    let mut stdout_state = output::print_text(&usage_text(file, &texts.about, texts.hints))?;
     while stdout_state == StdoutState::Open {
         tokio::select! {
             biased;
@@ -298,6 +318,9 @@ impl StopSignals {
         }
     }
 }
+
+#[cfg(test)]
+mod aws_tests;
 
 #[cfg(test)]
 mod tests {

@@ -3,6 +3,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use futures::FutureExt as _;
+use futures::future::{self, BoxFuture};
 use kerf_api::crds::CrdVariant;
 use kerf_api::labels::LabelRules;
 use kerf_api::nodepool::NodeClassReference;
@@ -11,9 +13,16 @@ use kerf_engine::catalogue::InstanceTypes;
 use kerf_kwok::{AvailabilityError, Catalogue, InstanceAvailability, Kwok};
 use kerf_sandbox::{Cloud, LaunchError, OfferingRef};
 
-use super::{CloudParts, Provider};
+use super::{CloudParts, Provider, SandboxTexts};
 use crate::exit::{CommandFailure, Problem};
 use crate::input::Objects;
+
+/// Commands to try next in a sandbox.
+const HINTS: &str = "  \
+  kubectl apply -f examples/kwok.yaml           # a NodePool: which nodes Kerf may launch
+  kubectl apply -f examples/deployment.yaml     # ten pods that need nodes
+  kubectl get nodeclaims,nodes,pods
+";
 
 /// The simulated provider with the instance types of one file, or the built-in ones.
 pub(super) struct KwokProvider {
@@ -40,12 +49,17 @@ impl Provider for KwokProvider {
         Some(self.catalogue.types.clone())
     }
 
-    fn cloud(&self, parts: CloudParts) -> Arc<dyn CloudProvider> {
+    fn sandbox_texts(&self) -> SandboxTexts {
+        SandboxTexts { about: String::new(), hints: HINTS }
+    }
+
+    fn cloud(&self, parts: CloudParts) -> BoxFuture<'_, Result<Arc<dyn CloudProvider>, Problem>> {
         let cloud = Kwok::new(parts.client, parts.clock, self.catalogue.clone());
-        match parts.sandbox {
-            Some(sandbox) => Arc::new(cloud.with_availability(Arc::new(CloudAvailability(sandbox)))),
-            None => Arc::new(cloud),
-        }
+        let cloud = match parts.sandbox {
+            Some(sandbox) => cloud.with_availability(Arc::new(CloudAvailability(sandbox.cloud))),
+            None => cloud,
+        };
+        future::ready(Ok(Arc::new(cloud) as Arc<dyn CloudProvider>)).boxed()
     }
 }
 

@@ -11,6 +11,8 @@ const POD: &str = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {contai
 #[test]
 fn the_help_pages_match_their_snapshots() {
     assert_snapshot!("help", kerf(&["--help"]).transcript());
+    assert_snapshot!("help_aws", kerf(&["aws", "--help"]).transcript());
+    assert_snapshot!("help_aws_serve", kerf(&["aws", "serve", "--help"]).transcript());
     assert_snapshot!("help_controller", kerf(&["controller", "--help"]).transcript());
     assert_snapshot!("help_crds", kerf(&["crds", "--help"]).transcript());
     assert_snapshot!("help_plan", kerf(&["plan", "--help"]).transcript());

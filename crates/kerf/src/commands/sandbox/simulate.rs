@@ -18,7 +18,7 @@ use super::{SandboxController, install_provider_crds, start_stderr_log};
 use crate::args::{Format, SandboxRunOptions};
 use crate::exit::{CommandFailure, Exit, Problem};
 use crate::output::{self, StdoutState};
-use crate::provider::{self, Provider, ProviderOptions};
+use crate::provider::{self, Provider, ProviderOptions, SandboxPreparation};
 
 /// Scenario of `kerf sandbox --demo`.
 const DEMO_SCENARIO: &str = include_str!("../../../../../scenarios/story.yaml");
@@ -27,8 +27,7 @@ const VIRTUAL_START_TIME: &str = "2026-01-01T00:00:00Z";
 
 /// Runs a scenario and prints its report.
 pub(in crate::commands) fn simulate(options: &SandboxRunOptions) -> Result<Exit, CommandFailure> {
-    let provider =
-        provider::load(ProviderOptions { name: options.provider, instance_types: options.instance_types.as_deref() })?;
+    let provider = provider::load(ProviderOptions::new(options.provider, options.instance_types.as_deref()))?;
     let text = std::fs::read_to_string(&options.scenario).map_err(|cause| {
         CommandFailure::bad_input(Problem::new(format!("{}: cannot be read: {cause}", options.scenario.display())))
     })?;
@@ -51,6 +50,12 @@ pub(in crate::commands) fn simulate(options: &SandboxRunOptions) -> Result<Exit,
         start_stderr_log(options.log_level, clock)?;
         let timing = if scenario.instant { Timing::INSTANT } else { Timing::LIFELIKE };
         let cluster = Cluster::start(ClusterConfig { clock, seed: options.seed, timing });
+        provider.prepare_sandbox(SandboxPreparation {
+            server: cluster.api(),
+            endpoint: None,
+            is_instant: scenario.instant,
+            seed: options.seed,
+        });
         let kerf =
             SandboxController { settings: options.settings.clone(), seed: options.seed, metrics_port: None, cores: 1 };
         run_simulation(&cluster, Simulation { scenario, seed: options.seed }, kerf, provider, print_progress).await

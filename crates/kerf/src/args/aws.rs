@@ -1,0 +1,93 @@
+//! Arguments of `kerf aws`.
+
+use clap::{Args, Subcommand};
+
+use super::Command;
+use super::aws_settings::is_absolute_url;
+use crate::exit::{CommandFailure, Problem};
+
+/// Tools for trying the AWS provider without an AWS account.
+#[derive(Debug, Args)]
+#[command(
+    help_template = super::HELP_TEMPLATE,
+    disable_help_subcommand = true,
+    before_help = "\
+Examples:
+  kerf aws serve                                serve an EC2 in memory on 127.0.0.1; Ctrl-C stops it
+  kerf aws serve --cluster-name demo --port 4566"
+)]
+pub(crate) struct TypedAws {
+    #[command(subcommand)]
+    command: TypedAwsCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum TypedAwsCommand {
+    Serve(TypedAwsServe),
+}
+
+/// Serve an EC2 in memory over HTTP, in the wire formats of AWS.
+#[derive(Debug, Args)]
+#[command(
+    help_template = super::HELP_TEMPLATE,
+    before_help = "\
+Examples:
+  kerf aws serve --port 4566
+  AWS_ENDPOINT_URL=http://127.0.0.1:4566 AWS_REGION=us-west-2 AWS_ACCESS_KEY_ID=test \\
+    AWS_SECRET_ACCESS_KEY=test CLUSTER_NAME=kerf-sandbox kerf-aws controller
+
+The account is in us-west-2. It has one EKS cluster, a network with the tag
+karpenter.sh/discovery, the role KarpenterNodeRole-<cluster>, the images of EKS and the instance
+types that Kerf ships. Nothing is kept after the end of the process. Instances have no nodes:
+GET /kerf/instances lists them with their user data, for a program that registers nodes."
+)]
+struct TypedAwsServe {
+    /// Name of the EKS cluster in the account.
+    #[arg(long, value_name = "NAME", default_value = crate::provider::SANDBOX_CLUSTER_NAME, help_heading = "Account")]
+    cluster_name: String,
+    /// URL of the cluster's API server, as EKS reports it [default: a URL that does not exist].
+    #[arg(long, value_name = "URL", help_heading = "Account")]
+    cluster_endpoint: Option<String>,
+    /// Kubernetes version of the cluster and of the images.
+    #[arg(long, value_name = "VERSION", default_value = crate::provider::SANDBOX_KUBERNETES_VERSION, help_heading = "Account")]
+    kubernetes_version: String,
+    /// Port on 127.0.0.1 [default: a free port].
+    #[arg(long, value_name = "PORT", default_value_t = 0, hide_default_value = true, help_heading = "Access")]
+    port: u16,
+}
+
+/// Validated options of `kerf aws serve`.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct AwsServeOptions {
+    /// Name of the EKS cluster in the account.
+    pub(crate) cluster_name: String,
+    /// URL of the cluster's API server; `None` keeps that of the account.
+    pub(crate) cluster_endpoint: Option<String>,
+    /// Kubernetes version of the cluster and of the images.
+    pub(crate) kubernetes_version: String,
+    /// Port on loopback; 0 selects a free port.
+    pub(crate) port: u16,
+}
+
+impl TypedAws {
+    pub(super) fn resolve(self) -> Result<Command, CommandFailure> {
+        let TypedAwsCommand::Serve(typed) = self.command;
+        let mut problems = Vec::new();
+        if typed.cluster_name.trim().is_empty() {
+            problems.push(Problem::new("--cluster-name must not be empty"));
+        }
+        if let Some(endpoint) = typed.cluster_endpoint.as_deref().filter(|endpoint| !is_absolute_url(endpoint)) {
+            let message = format!("--cluster-endpoint: \"{endpoint}\" is not a URL with scheme and host");
+            problems.push(Problem::new(message).with_hint("give for example https://127.0.0.1:6443"));
+        }
+        if !problems.is_empty() {
+            return Err(CommandFailure::BadInput(problems));
+        }
+        Ok(Command::AwsServe(AwsServeOptions {
+            cluster_name: typed.cluster_name,
+            cluster_endpoint: typed.cluster_endpoint,
+            kubernetes_version: typed.kubernetes_version,
+            port: typed.port,
+        }))
+    }
+}
