@@ -2,7 +2,7 @@
 
 use kerf_aws::instance_types::ami_family::AmiFamilyRules;
 use kerf_aws::instance_types::kubelet::{KubeletExpressions, KubeletSettings};
-use kerf_aws::user_data::{self, UserDataInput, bind_command, node_labels, node_taints};
+use kerf_aws::user_data::{self, UserDataError, UserDataInput, bind_command, node_labels, node_taints};
 use kerf_api::ec2nodeclass::InstanceStorePolicy;
 use serde_json::{Value, json};
 
@@ -35,6 +35,9 @@ pub(super) fn answer(document: &Document) -> Result<Value, QuestionError> {
         uses_raid0: spec.instance_store_policy == Some(InstanceStorePolicy::Raid0),
         bind_command: bind_command(&spec.ami_selector_terms, &amis),
     };
-    let text = user_data::render(family, &input).map_err(QuestionError::other)?;
+    let text = user_data::render(family, &input).map_err(|error| match error {
+        UserDataError::UnknownServiceCidr => QuestionError { class: "NodeClassNotReady", text: error.to_string() },
+        UserDataError::Archive(_) | UserDataError::Yaml(_) | UserDataError::Settings(_) => QuestionError::other(error),
+    })?;
     Ok(json!({ "userData": text }))
 }

@@ -28,6 +28,7 @@ struct QuestionError {
 }
 
 impl QuestionError {
+    /// Returns an error without a class of its own.
     fn other(text: impl ToString) -> Self {
         Self { class: "Other", text: text.to_string() }
     }
@@ -38,7 +39,7 @@ impl QuestionError {
 }
 
 /// Answers the documents on standard input, one line each.
-pub(in crate::commands) fn run(options: &AskOptions) -> Result<Exit, CommandFailure> {
+pub(super) fn run(options: &AskOptions) -> Result<Exit, CommandFailure> {
     let catalogue = read_catalogue(options.catalogue.as_deref())?;
     answer_all(options.question, &catalogue, std::io::stdin().lock(), std::io::stdout().lock())
 }
@@ -90,6 +91,3 @@ fn read_catalogue(path: Option<&Path>) -> Result<ShippedCatalogue, CommandFailur
     let bytes = std::fs::read(path).map_err(|cause| problem(&cause))?;
     kerf_aws::data::parse_catalogue(&bytes).map_err(|cause| problem(&cause))
 }
-
-#[cfg(test)]
-mod tests;
