@@ -8,9 +8,11 @@ CARGO ?= cargo
 UNIT_TESTS_MIN = 1725
 FIDELITY_TESTS_MIN = 1
 SCENARIO_TESTS_MIN = 36
+AWS_SDK_TESTS_MIN = 30
+MOTO_TESTS_MIN = 5
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-real referee-real scale-real idle latency week compare-builds tools fmt fmt-check lint doc unit bench oracle properties differential coverage fuzz
+.PHONY: help demo test test-real test-aws referee-real scale-real idle latency week compare-builds tools fmt fmt-check lint doc unit bench oracle properties differential differential-aws coverage fuzz
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -38,6 +40,7 @@ test: ## run all checks of CI: format, lints, docs, all tests, also on a real co
 	@$(MAKE) --no-print-directory doc
 	@$(MAKE) --no-print-directory unit
 	@$(MAKE) --no-print-directory test-real
+	@$(MAKE) --no-print-directory test-aws
 
 # kube-apiserver, kube-scheduler, kube-controller-manager, etcd and KWOK are built once (about ten minutes on two cores, kept under
 # .cache/) and run on loopback. The test binaries are those of `make unit`; under cluster.sh they use the real control plane. There are
@@ -47,6 +50,14 @@ test-real: ## run the scenarios and the sandbox comparison on a real control pla
 	$(CARGO) test --quiet --test it --no-run
 	hack/controlplane/cluster.sh -- hack/count-tests.sh $(FIDELITY_TESTS_MIN) $(CARGO) test --quiet --test it fidelity::the_
 	hack/controlplane/cluster.sh --fast -- hack/count-tests.sh $(SCENARIO_TESTS_MIN) $(CARGO) test --quiet --test it scenarios:: -- --test-threads=1
+
+# kerf-aws-sdk is not a default member of the workspace, because the AWS SDK takes longer to compile than everything else: clippy and rustdoc
+# check it once, the tests compile it once. `make fmt-check` covers the crate already. moto is a third-party AWS in Python.
+test-aws: ## lint, document and test the calls through the AWS SDK, also on moto (installs moto)
+	$(CARGO) clippy --quiet --package kerf-aws-sdk --all-targets -- -D warnings
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --quiet --no-deps --package kerf-aws-sdk
+	hack/count-tests.sh $(AWS_SDK_TESTS_MIN) $(CARGO) test --quiet --package kerf-aws-sdk
+	hack/aws/moto.sh hack/count-tests.sh $(MOTO_TESTS_MIN) $(CARGO) test --quiet --package kerf-aws-sdk --test moto
 
 # Measures kerf controller for a thousand pods, for three hundred drifted nodes, and for ten thousand pods. Use a quiet machine.
 scale-real: ## measure kerf controller for large changes on a real control plane (needs Go)
@@ -131,6 +142,13 @@ differential: ## compare with Karpenter on WORLDS (1000) and CLUSTERS (500) rand
 	$(CARGO) build --release --quiet --package kerf
 	$(CARGO) run --release --quiet --package kerf-referee --example differential -- "$$(hack/oracle/build.sh)" $${CARGO_TARGET_DIR:-target}/release/kerf $(WORLDS)
 	$(CARGO) run --release --quiet --package kerf-referee --example clusters -- differential "$$(hack/oracle/build.sh)" $${CARGO_TARGET_DIR:-target}/release/kerf $(CLUSTERS)
+
+# Each document is asked of `kerf aws ask` and of Karpenter's AWS provider (spec 11). A difference is asked three times before it counts.
+DOCUMENTS ?= 2000
+differential-aws: ## compare the AWS provider with Karpenter's on DOCUMENTS (2000) random inputs (needs Go)
+	@hack/python-client.sh "$${CARGO_TARGET_DIR:-target}/tmp/python-client"
+	$(CARGO) build --release --quiet --package kerf
+	$${CARGO_TARGET_DIR:-target}/tmp/python-client/bin/python hack/oracle-aws/differential.py $${CARGO_TARGET_DIR:-target}/release/kerf "$$(hack/oracle-aws/build.sh)" --count $(DOCUMENTS)
 
 coverage: ## list the edge cases of docs/spec that no test names
 	$(CARGO) xtask spec-coverage

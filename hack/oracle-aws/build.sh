@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds the oracle (Karpenter's own code s AWS provider behind the questions of spec 11) into .cache/oracle-aws and prints its path.
+# Builds the oracle (Karpenter's AWS provider behind the questions of spec 11) into .cache/oracle-aws and prints its path.
 # It needs Go 1.26 and the Go module proxy. The first build takes 2-3 minutes, later builds take a second. It builds nothing if the binary is
 # newer than its sources.
 set -euo pipefail

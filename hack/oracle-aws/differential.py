@@ -70,7 +70,7 @@ SUFFIXES = {
 
 def quantity(text):
     """Returns the value of a Kubernetes quantity."""
-    digits = text.rstrip("numkMGTPEi")
+    digits = text.rstrip("numkKMGTPEi")
     return Decimal(digits) * SUFFIXES[text[len(digits):]]
 
 

@@ -18,7 +18,7 @@ const NOT_FOUND: [&str; 7] = [
 ];
 
 /// Codes of a fleet error for which the pool has no capacity at present.
-const UNFULFILLABLE_CAPACITY: [&str; 8] = [
+const UNFULFILLABLE_CAPACITY: [&str; 9] = [
     "InsufficientInstanceCapacity",
     "MaxSpotInstanceCountExceeded",
     "VcpuLimitExceeded",
@@ -26,13 +26,12 @@ const UNFULFILLABLE_CAPACITY: [&str; 8] = [
     "Unsupported",
     INSUFFICIENT_ADDRESSES,
     "MaxFleetCountExceeded",
-    RESERVATION_CAPACITY_EXCEEDED,
+    "ReservationCapacityExceeded",
+    "SpotMaxPriceTooLow",
 ];
 
 /// Code of a subnet without free addresses.
 pub(crate) const INSUFFICIENT_ADDRESSES: &str = "InsufficientFreeAddressesInSubnet";
-/// Code of a capacity reservation that has no free slot.
-pub(crate) const RESERVATION_CAPACITY_EXCEEDED: &str = "ReservationCapacityExceeded";
 /// Code of a spot launch in an account without the service-linked role of spot.
 pub(crate) const SPOT_ROLE_MISSING: &str = "AuthFailure.ServiceLinkedRoleCreationNotPermitted";
 /// Code of a launch template that was deleted.
@@ -162,11 +161,7 @@ const REASONS: [(&str, &str, &str); 13] = [
         "LaunchTemplateNotFound",
         "Launch template used for instance launch wasn't found",
     ),
-    (
-        "User data is limited to",
-        "UserDataSizeLimitExceeded",
-        "Rendered user data exceeds the EC2 user data size limit",
-    ),
+    ("User data is limited to", "UserDataSizeLimitExceeded", "Rendered user data exceeds the EC2 user data size limit"),
     ("InvalidAMIID.Malformed", "InvalidAMIID", "AMI used for instance launch is invalid"),
     (
         "InvalidAMIID.NotFound",
@@ -175,11 +170,7 @@ const REASONS: [(&str, &str, &str); 13] = [
     ),
     ("RequestLimitExceeded", "RequestLimitExceeded", "Request limit exceeded"),
     ("InternalError", "InternalError", "An internal error has occurred"),
-    (
-        "not eligible for Free Tier",
-        "FreeTierIneligible",
-        "The specified instance type is not eligible for Free Tier",
-    ),
+    ("not eligible for Free Tier", "FreeTierIneligible", "The specified instance type is not eligible for Free Tier"),
     (
         "MaxFleetCountExceeded",
         "FleetQuotaExceeded",
@@ -203,3 +194,62 @@ const REASONS: [(&str, &str, &str); 13] = [
         "There are not enough free IP addresses to launch an instance in this subnet",
     ),
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn error(code: &str, message: &str) -> AwsError {
+        AwsError::api("EC2", "CreateFleet", 400, code, message)
+    }
+
+    // spec 05 §18, spec 06 §19.1, §19.2
+    #[test]
+    fn codes_and_messages_decide_the_class() {
+        for code in NOT_FOUND {
+            assert!(error(code, "").is_not_found(), "{code}");
+        }
+        assert!(!error("InvalidSubnetID.NotFound", "").is_not_found());
+        assert!(!AwsError::no_answer("EC2", "CreateFleet", "NoSuchEntity").is_not_found(), "a text is no code");
+        assert!(error("NoSuchEntity", "The role with name x cannot be found.").is_role_not_found());
+        assert!(!error("NoSuchEntity", "Instance Profile x cannot be found.").is_role_not_found());
+        let profile = "Value (p) for parameter iamInstanceProfile.name is invalid. Invalid IAM Instance Profile name";
+        assert!(error("InvalidParameterValue", profile).is_instance_profile_not_found());
+        assert!(error("InvalidUserData.Malformed", "User data is limited to 16384 bytes").is_user_data_too_large());
+        assert!(!error("InvalidUserData.Malformed", "Invalid BASE64 encoding").is_user_data_too_large());
+        assert!(AwsError::api("EC2", "CreateFleet", 503, "Unavailable", "").is_server_error());
+        assert!(is_unfulfillable_capacity("SpotMaxPriceTooLow"), "spec 10 §12.4");
+        assert!(!is_unfulfillable_capacity("RequestLimitExceeded"));
+        let full = "You have reached the limit of instances in this spread placement group";
+        assert!(is_spread_group_full("InsufficientInstanceCapacity", full));
+        assert!(!is_spread_group_full("RequestLimitExceeded", full));
+    }
+
+    // spec 06 §19.3
+    #[test]
+    fn the_first_row_that_matches_gives_the_reason() {
+        let reason = |text: &str| failure_reason(text).reason;
+        assert_eq!(reason("AuthFailure.ServiceLinkedRoleCreationNotPermitted: x"), "SpotSLRCreationFailed");
+        assert_eq!(reason("UnauthorizedOperation: Not authorized for images"), "AMIAuthorizationFailure");
+        let boundary = failure_reason("AccessDenied: with an explicit deny in a permissions boundary");
+        assert_eq!(boundary.reason, "Unauthorized");
+        assert!(boundary.message.ends_with("due to a permission boundary"));
+        assert_eq!(reason("InvalidParameter: a and b belong to different networks."), "SecurityGroupSubnetVPCMismatch");
+        assert_eq!(reason("InvalidParameterValue: x"), "LaunchFailed");
+        for (text, expected, _) in REASONS {
+            assert_eq!(reason(&format!("creating fleet, {text}: x")), expected);
+        }
+        assert_eq!(reason("VcpuLimitExceeded: x; MaxSpotInstanceCountExceeded: y"), "SpotQuotaExceeded", "table order");
+    }
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("outer")]
+    struct Outer(#[source] AwsError);
+
+    #[test]
+    fn a_failed_call_is_found_under_any_wrapping() {
+        let outer = Outer(error("NoSuchEntity", "x"));
+        assert_eq!(find_aws_error(&outer).and_then(|found| found.code.as_deref()), Some("NoSuchEntity"));
+        assert!(find_aws_error(&std::fmt::Error).is_none());
+    }
+}

@@ -2,16 +2,32 @@
 //! 06). AWS is reached through [`ports`] only; this crate never uses the AWS SDK.
 
 mod aws_errors;
+mod batcher;
+mod change_log;
+mod cluster_facts;
 mod context;
 pub mod data;
+mod discovery;
+mod drift;
+pub mod http;
+mod instance_profiles;
 pub mod instance_types;
+mod instances;
+mod launch;
 pub mod launch_templates;
 pub mod memory;
+mod node_classes;
+mod nodeclaim_tagging;
+mod nodeclass;
 pub mod offerings;
 pub mod ports;
 pub mod pricing;
 mod provider;
+mod refresh;
 mod settings;
+#[cfg(test)]
+mod testing;
+mod ttl_cache;
 pub mod unavailable_offerings;
 pub mod user_data;
 

@@ -44,6 +44,7 @@ use tokio::sync::watch;
 
 pub use account::{Account, Zone};
 pub use calls::CallObserver;
+pub(crate) use calls::{AwsOperation, with_record};
 pub(crate) use failure::AwsFailure;
 pub use faults::{AwsFault, AwsFaultRule};
 

@@ -5,20 +5,32 @@ use std::time::Duration;
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
-use kerf_api::labels::LabelRules;
+use kerf_api::ec2nodeclass::EC2NodeClass;
+use kerf_api::labels::{self, LabelRules, aws};
 use kerf_api::nodeclaim::NodeClaim;
 use kerf_api::nodepool::NodePool;
 use kerf_cloud::{
-    CloudProvider, CreateError, DriftError, GarbageCollectionSchedule, Instance, InstanceError,
-    InstanceGarbageCollection, InstanceTypesError, ListError, NodeClassKind, ProviderSetup, RepairPolicy, StartError,
+    BoxError, CloudProvider, CreateError, DriftError, GarbageCollectionSchedule, Instance, InstanceError,
+    InstanceGarbageCollection, InstanceTypesError, ListError, NodeClassKind, NodeClassStatusReport, ProviderSetup,
+    RepairPolicy, StartError,
 };
-use kerf_engine::catalogue::InstanceTypes;
+use kerf_engine::catalogue::{InstanceType, InstanceTypes};
 use kerf_operator::{Publish, Registry, SharedCluster};
 use kerf_runtime::Clock;
 use kube::Client;
 
+use crate::cluster_facts::ClusterFactsError;
 use crate::context::AwsContext;
-use crate::ports::AwsPorts;
+use crate::drift::{check_drift, class_of_pool};
+use crate::instance_types::InstanceTypeError;
+use crate::instances::{InstanceCallError, InstanceRecord, ReadFrom, TypeData, to_instance};
+use crate::launch::Launcher;
+use crate::node_classes::NodeClassReadError;
+use crate::nodeclaim_tagging::NodeClaimTagging;
+use crate::nodeclass;
+use crate::ports::ec2::DescribeInstanceTypes;
+use crate::ports::{AwsPorts, PageRequest};
+use crate::refresh::{InstanceTypeRefresh, LaunchTemplateCleanup};
 use crate::settings::AwsSettings;
 
 /// The supported node class, `EC2NodeClass` of `karpenter.k8s.aws/v1`.
@@ -73,7 +85,7 @@ impl std::fmt::Debug for AwsParts {
 /// [`CloudProvider::start`] must succeed before any other call.
 pub struct AwsProvider {
     context: Arc<AwsContext>,
-    label_rules: LabelRules,
+    launcher: Launcher,
 }
 
 impl std::fmt::Debug for AwsProvider {
@@ -82,10 +94,124 @@ impl std::fmt::Debug for AwsProvider {
     }
 }
 
+/// A provider ID that is not of the form `aws:///<zone>/<instance ID>`.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("provider id does not match known format (provider-id={0})")]
+pub(crate) struct ProviderIdError(String);
+
+/// Returns the instance ID of a provider ID.
+pub(crate) fn parse_provider_id(provider_id: &str) -> Result<&str, ProviderIdError> {
+    let id = kerf_state::instance_id(provider_id).filter(|id| !id.is_empty());
+    id.ok_or_else(|| ProviderIdError(provider_id.to_owned()))
+}
+
 impl AwsProvider {
     /// Creates the provider. Nothing is called before [`CloudProvider::start`].
     pub fn new(parts: AwsParts) -> Self {
-        Self { context: Arc::new(AwsContext::new(parts)), label_rules: LabelRules::aws() }
+        let context = Arc::new(AwsContext::new(parts));
+        Self { launcher: Launcher::new(context.clone()), context }
+    }
+
+    /// Returns what the parts of the provider share.
+    #[cfg(test)]
+    pub(crate) fn context(&self) -> &Arc<AwsContext> {
+        &self.context
+    }
+
+    async fn terminate(&self, provider_id: &str) -> Result<(), InstanceError> {
+        let id = parse_provider_id(provider_id).map_err(|error| InstanceError::Other(Box::new(error)))?;
+        let result = self.context.instances.terminate(id).await;
+        if matches!(result, Ok(()) | Err(InstanceCallError::NotFound(_))) {
+            self.launcher.forget(provider_id);
+        }
+        result.map_err(instance_error)
+    }
+
+    async fn read(&self, provider_id: &str) -> Result<Instance, InstanceError> {
+        let id = parse_provider_id(provider_id).map_err(|error| InstanceError::Other(Box::new(error)))?;
+        let record = self.context.instances.get(id, ReadFrom::Cache).await.map_err(instance_error)?;
+        let data = self.type_data(&record).await.map_err(InstanceError::Other)?;
+        let instance_type = data.instance_type.map_err(|error| InstanceError::Other(Box::new(error)))?;
+        let data = TypeData { instance_type: instance_type.as_ref(), class: data.class.as_deref() };
+        Ok(to_instance(&record, data))
+    }
+
+    async fn list_instances(&self) -> Result<Vec<Instance>, ListError> {
+        let records = self.context.instances.list().await.map_err(|error| ListError(Box::new(error)))?;
+        let mut instances = Vec::with_capacity(records.len());
+        for record in records {
+            let data = self.type_data(&record).await.map_err(ListError)?;
+            // One type that cannot be resolved does not hide the other instances (spec 05 §22, 12).
+            let instance_type = data.instance_type.ok().flatten();
+            let data = TypeData { instance_type: instance_type.as_ref(), class: data.class.as_deref() };
+            instances.push(to_instance(&record, data));
+        }
+        Ok(instances)
+    }
+
+    /// Finds pool, class and type of an instance by its tags. What is missing is no error.
+    async fn type_data(&self, record: &InstanceRecord) -> Result<ResolvedTypeData, BoxError> {
+        let context = &self.context;
+        let optional = |class: Result<Arc<EC2NodeClass>, NodeClassReadError>| match class {
+            Ok(class) => Ok(Some(class)),
+            Err(error) if error.is_not_found() => Ok(None),
+            Err(error) => Err(Box::new(error) as BoxError),
+        };
+        let class = match record.tag(aws::EC2NODECLASS) {
+            Some(name) => optional(context.node_classes.get(name).await)?,
+            None => None,
+        };
+        let pool = match record.tag(labels::NODEPOOL) {
+            Some(name) => context.node_classes.pool(name).await.map_err(|error| Box::new(error) as BoxError)?,
+            None => None,
+        };
+        let class_of_pool = match pool {
+            Some(pool) => optional(context.node_classes.get(&pool.spec.template.spec.node_class_ref.name).await)?,
+            None => None,
+        };
+        let instance_type =
+            class_of_pool.map(|class| context.instance_types.get(&class, &record.instance_type)).transpose();
+        Ok(ResolvedTypeData { instance_type, class })
+    }
+
+    /// Spec 06 §20.1. The message of an error is what Karpenter logs.
+    async fn load(&self) -> Result<(), StartError> {
+        let context = &self.context;
+        let failed = |message: &str, cause: BoxError| StartError { message: message.to_owned(), cause };
+        let probe = DescribeInstanceTypes { filters: Vec::new(), is_dry_run: true, page: PageRequest::default() };
+        match context.ports.ec2.describe_instance_types(probe).await {
+            Ok(_) => {}
+            Err(error) if error.is_dry_run_passed() => {}
+            Err(error) => return Err(failed("ec2 api connectivity check failed", Box::new(error))),
+        }
+        context.discovery.load().await.map_err(|error| {
+            let message = match &error {
+                ClusterFactsError::NoVersion(_)
+                | ClusterFactsError::ServerVersion(_)
+                | ClusterFactsError::UnsupportedVersion(_) => "failed detecting kubernetes version",
+                ClusterFactsError::DescribeCluster { .. }
+                | ClusterFactsError::NoEndpoint(_)
+                | ClusterFactsError::NoServiceCidr => "failed detecting cluster endpoint",
+            };
+            failed(message, Box::new(error))
+        })?;
+        let catalogue = context.instance_types.refresh(context.ports.ec2.as_ref()).await;
+        catalogue.map_err(|error| failed("failed updating instance types", Box::new(error)))
+    }
+}
+
+/// Facts about an instance that are found by its tags.
+struct ResolvedTypeData {
+    instance_type: Result<Option<InstanceType>, InstanceTypeError>,
+    class: Option<Arc<EC2NodeClass>>,
+}
+
+fn instance_error(error: InstanceCallError) -> InstanceError {
+    match error {
+        InstanceCallError::NotFound(_) => InstanceError::NotFound(Box::new(error)),
+        InstanceCallError::Describe(_) | InstanceCallError::Terminate { .. } | InstanceCallError::Tag { .. } => {
+            InstanceError::Other(Box::new(error))
+        }
     }
 }
 
@@ -98,36 +224,51 @@ impl CloudProvider for AwsProvider {
         NODE_CLASSES
     }
 
-    fn label_rules(&self) -> &LabelRules {
-        &self.label_rules
+    fn node_class_status(&self) -> Option<NodeClassStatusReport> {
+        Some(nodeclass::status_report(NODE_CLASSES[0], &self.context.settings))
     }
 
-    fn create<'a>(&'a self, _claim: &'a NodeClaim) -> BoxFuture<'a, Result<Instance, CreateError>> {
-        futures::future::ready(Err(CreateError::Other("not built yet".into()))).boxed()
+    fn label_rules(&self) -> &LabelRules {
+        &self.context.label_rules
+    }
+
+    fn create<'a>(&'a self, claim: &'a NodeClaim) -> BoxFuture<'a, Result<Instance, CreateError>> {
+        self.launcher.launch(claim).boxed()
     }
 
     fn delete<'a>(
         &'a self,
-        _provider_id: &'a str,
+        provider_id: &'a str,
         _claim: Option<&'a NodeClaim>,
     ) -> BoxFuture<'a, Result<(), InstanceError>> {
-        futures::future::ready(Err(InstanceError::Other("not built yet".into()))).boxed()
+        self.terminate(provider_id).boxed()
     }
 
-    fn get<'a>(&'a self, _provider_id: &'a str) -> BoxFuture<'a, Result<Instance, InstanceError>> {
-        futures::future::ready(Err(InstanceError::Other("not built yet".into()))).boxed()
+    fn get<'a>(&'a self, provider_id: &'a str) -> BoxFuture<'a, Result<Instance, InstanceError>> {
+        self.read(provider_id).boxed()
     }
 
     fn list(&self) -> BoxFuture<'_, Result<Vec<Instance>, ListError>> {
-        futures::future::ready(Err(ListError("not built yet".into()))).boxed()
+        self.list_instances().boxed()
     }
 
-    fn instance_types<'a>(&'a self, _pool: &'a NodePool) -> BoxFuture<'a, Result<InstanceTypes, InstanceTypesError>> {
-        futures::future::ready(Ok(InstanceTypes::default())).boxed()
+    fn instance_types<'a>(&'a self, pool: &'a NodePool) -> BoxFuture<'a, Result<InstanceTypes, InstanceTypesError>> {
+        async move {
+            let other = |error: BoxError| InstanceTypesError::Other(error);
+            match class_of_pool(&self.context, pool).await.map_err(|error| other(Box::new(error)))? {
+                Some(class) => self.context.instance_types.list(&class).map_err(|error| other(Box::new(error))),
+                None => Ok(InstanceTypes::default()),
+            }
+        }
+        .boxed()
     }
 
-    fn drift<'a>(&'a self, _claim: &'a NodeClaim) -> BoxFuture<'a, Result<Option<String>, DriftError>> {
-        futures::future::ready(Ok(None)).boxed()
+    fn drift<'a>(&'a self, claim: &'a NodeClaim) -> BoxFuture<'a, Result<Option<String>, DriftError>> {
+        async move {
+            let reason = check_drift(&self.context, claim).await.map_err(|error| DriftError(Box::new(error)))?;
+            Ok(reason.map(str::to_owned))
+        }
+        .boxed()
     }
 
     fn repair_policies(&self) -> &[RepairPolicy] {
@@ -136,9 +277,20 @@ impl CloudProvider for AwsProvider {
 
     fn add_controllers(&self, setup: &mut ProviderSetup<'_>) {
         InstanceGarbageCollection::add_to(setup, GARBAGE_COLLECTION);
+        nodeclass::add_controllers(&self.context, setup);
+        NodeClaimTagging::add_to(setup, self.context.clone());
+        InstanceTypeRefresh::add_to(setup, self.context.clone());
+        LaunchTemplateCleanup::add_to(setup, self.context.clone());
     }
 
     fn start(&self) -> BoxFuture<'_, Result<(), StartError>> {
-        futures::future::ready(Ok(())).boxed()
+        self.load().boxed()
+    }
+
+    fn on_leader(&self) -> BoxFuture<'_, ()> {
+        self.context.launch_templates.hydrate().boxed()
     }
 }
+
+#[cfg(test)]
+mod tests;

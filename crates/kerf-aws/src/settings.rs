@@ -11,7 +11,8 @@ pub struct AwsSettings {
     pub cluster_name: String,
     /// URL of the API server for nodes; `None` reads it from EKS.
     pub cluster_endpoint: Option<String>,
-    /// CA certificate for nodes, base64; `None` takes that of Kerf's own connection.
+    /// CA certificate for nodes, base64. If the user gives none, the caller sets that of Kerf's own
+    /// connection; `None` if there is none.
     pub cluster_ca_bundle: Option<String>,
     /// True if only services with VPC endpoints can be reached (spec 06 §20.2).
     pub isolated_vpc: bool,

@@ -13,7 +13,7 @@ use jiff::Timestamp;
 use kerf_runtime::Clock;
 
 /// Time for which a mark counts.
-const MARK_TTL: Duration = Duration::from_mins(3);
+pub(crate) const MARK_TTL: Duration = Duration::from_mins(3);
 /// Smallest time between two removals of expired marks.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(10);
 /// Largest number of marks of each kind. A further mark replaces the one that expires first.

@@ -104,7 +104,7 @@ pub fn render(family: &AmiFamilyRules, input: &UserDataInput<'_>) -> Result<Stri
 /// Returns the parts of a MIME archive as an instance reads them: content type and content.
 pub fn read_archive(user_data: &str) -> Result<Vec<(String, String)>, ArchiveError> {
     let parts = mime::read(user_data)?;
-    Ok(parts.into_iter().map(|part| (part.content_type, part.content)).collect())
+    Ok(parts.into_iter().map(mime::Part::into_type_and_content).collect())
 }
 
 /// Returns the labels with which a node registers: those of its claim and the capacity type,

@@ -59,6 +59,19 @@ impl NodeClassKind {
     }
 }
 
+/// How the conditions of a provider's node classes are reported as metrics and Events (spec 07 §6.6,
+/// §8.4).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NodeClassStatusReport {
+    /// Published name of the controller that reports them.
+    pub controller: &'static str,
+    /// Kind of the node classes.
+    pub kind: NodeClassKind,
+    /// Conditions that every class has besides `Ready`. One that is not stored yet counts as
+    /// Unknown.
+    pub dependents: &'static [&'static str],
+}
+
 /// Defines when a node counts as unhealthy: a condition has had a status for a given time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RepairPolicy {

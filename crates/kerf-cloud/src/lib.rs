@@ -14,6 +14,6 @@ pub use error::{
     UNCLASSIFIED_LABEL,
 };
 pub use hook::{HookResult, RegistrationHook};
-pub use instance::{Instance, NodeClassKind, RepairPolicy};
+pub use instance::{Instance, NodeClassKind, NodeClassStatusReport, RepairPolicy};
 pub use instance_gc::{GarbageCollectionError, GarbageCollectionSchedule, InstanceGarbageCollection};
 pub use provider::{CloudProvider, ProviderSetup};

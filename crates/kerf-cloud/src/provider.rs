@@ -14,7 +14,7 @@ use kube::Client;
 
 use crate::error::{CreateError, DriftError, InstanceError, InstanceTypesError, ListError, StartError};
 use crate::hook::RegistrationHook;
-use crate::instance::{Instance, NodeClassKind, RepairPolicy};
+use crate::instance::{Instance, NodeClassKind, NodeClassStatusReport, RepairPolicy};
 
 /// A cloud. Implementations can be shared between tasks. Every call may be repeated, because the
 /// caller may have been terminated before it recorded the result.
@@ -24,6 +24,12 @@ pub trait CloudProvider: Send + Sync {
 
     /// Returns the supported kinds of node class, the default one first.
     fn node_classes(&self) -> &[NodeClassKind];
+
+    /// Returns how the conditions of node classes are reported as metrics and Events, or `None` if
+    /// they are not.
+    fn node_class_status(&self) -> Option<NodeClassStatusReport> {
+        None
+    }
 
     /// Returns the rules about the provider's own labels.
     fn label_rules(&self) -> &LabelRules;

@@ -116,6 +116,7 @@ impl Context {
             metrics: &self.metrics,
             well_known: &well_known,
             node_class_keys: &node_class_keys,
+            reported_class: self.cloud.node_class_status().map(|report| report.kind),
             has_reserved: self.settings.engine.reserved_capacity,
             has_object_gauges: self.settings.cluster_state_observability,
             now,

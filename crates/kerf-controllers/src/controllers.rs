@@ -13,8 +13,10 @@ use futures::FutureExt as _;
 use futures::stream::{FuturesUnordered, StreamExt as _};
 use kerf_api::slim::Str;
 use kerf_cloud::ProviderSetup;
-use kerf_operator::{Concurrency, ControllerSet, Reconcile, RegisteredController};
-use kerf_runtime::{ReconcileAction, ShutdownSignal};
+use kerf_operator::logs::ObjectKind;
+use kerf_operator::{Concurrency, ControllerName, ControllerSet, Reconcile, RegisteredController};
+use kerf_runtime::{QueueSettings, ReconcileAction, ShutdownSignal};
+use kerf_state::NodeClass;
 
 use tracing::error;
 
@@ -115,6 +117,7 @@ impl Controllers {
             DisruptionController::new(clone_ctx(), commands.controller.clone(), drift_backoffs, history.clone());
         let node_health = NodeHealth::new(clone_ctx());
         set.add_singleton::<GarbageCollection>("nodeclaim.garbagecollection", GarbageCollection::new(clone_ctx()), one);
+        add_class_status(&ctx, &mut set, ten);
         ctx.cloud.clone().add_controllers(&mut ProviderSetup {
             set: &mut set,
             cloud: ctx.cloud.clone(),
@@ -242,6 +245,22 @@ impl Controllers {
     pub fn history(&self) -> Arc<DecisionHistory> {
         self.history.clone()
     }
+}
+
+/// Adds the controller that reports the conditions of the provider's node classes.
+fn add_class_status(ctx: &Context, set: &mut ControllerSet, settings: QueueSettings) {
+    let Some(report) = ctx.cloud.node_class_status().filter(|_| ctx.settings.cluster_state_observability) else {
+        return;
+    };
+    let kind = ObjectKind { group: report.kind.group, kind: report.kind.kind };
+    let controller = StatusController::new(ctx.clone(), StatusKind::NodeClass(report));
+    let registered: RegisteredController<StatusController> =
+        set.add(ControllerName::of_kind(report.controller, kind), controller, settings);
+    set.handlers_mut().add::<NodeClass>(move |change| {
+        if let Some(class) = change.latest().filter(|class| report.kind.matches(&class.reference())) {
+            registered.enqueue(&Str::new(class.name()));
+        }
+    });
 }
 
 impl Reconcile for DisruptionController {

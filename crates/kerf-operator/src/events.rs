@@ -8,6 +8,7 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use kerf_api::nodeclaim::NodeClaim;
 use kerf_api::nodepool::NodePool;
 use kerf_api::slim::{Node, Pod};
+use kerf_state::NodeClass;
 
 /// De-duplication time of Events that set none.
 const DEFAULT_DEDUPE_TIMEOUT: Duration = Duration::from_mins(2);
@@ -109,6 +110,17 @@ pub fn pool_reference(pool: &NodePool) -> ObjectReference {
         kind: Some("NodePool".into()),
         name: pool.metadata.name.clone(),
         uid: pool.metadata.uid.clone(),
+        ..ObjectReference::default()
+    }
+}
+
+/// Returns the reference to a node class for an Event.
+pub fn class_reference(class: &NodeClass) -> ObjectReference {
+    ObjectReference {
+        api_version: Some(class.api_version.clone()),
+        kind: Some(class.kind.clone()),
+        name: class.metadata.name.clone(),
+        uid: class.metadata.uid.clone(),
         ..ObjectReference::default()
     }
 }

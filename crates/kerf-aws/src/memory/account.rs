@@ -141,6 +141,11 @@ impl Account {
         self.instance_types.get(name)
     }
 
+    /// Returns true if the region has an instance type of this name.
+    pub(crate) fn has_instance_type(&self, name: &str) -> bool {
+        self.instance_types.contains_key(name)
+    }
+
     /// Replaces the zones of all instance types. Offerings in zones that the account does not have
     /// are left out.
     pub fn set_offerings(&mut self, offerings: impl IntoIterator<Item = InstanceTypeOffering>) {

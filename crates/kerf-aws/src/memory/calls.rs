@@ -1,5 +1,6 @@
 //! The way of every call: faults, effect, log, observer.
 
+use std::cell::RefCell;
 use std::sync::{Arc, PoisonError};
 
 use jiff::Timestamp;
@@ -15,6 +16,22 @@ const LOST_ANSWER: &str = "no answer";
 
 /// Longest text of a request in the log, in characters.
 const REQUEST_TEXT_MAX: usize = 300;
+
+tokio::task_local! {
+    /// The record of the last call that the future of [`with_record`] made.
+    static LAST_RECORD: RefCell<Option<CallRecord>>;
+}
+
+/// Returns the result of a future together with the record of the last call that it made. Returns
+/// `None` as the record if it made no call. The ports do not return records, but an answer over
+/// HTTP has the ID of its request.
+pub(crate) async fn with_record<T>(future: impl Future<Output = T>) -> (T, Option<CallRecord>) {
+    let recorded = async {
+        let result = future.await;
+        (result, LAST_RECORD.with(RefCell::take))
+    };
+    LAST_RECORD.scope(RefCell::new(None), recorded).await
+}
 
 /// A function that is called after each call.
 pub type CallObserver = Arc<dyn Fn(&MemoryAws, &CallRecord) + Send + Sync>;
@@ -57,6 +74,8 @@ impl MemoryAws {
             tokio::time::sleep(by).await;
         }
         let (outcome, record) = self.carry_out(operation, request, fault.as_ref(), effect);
+        // The task may have no such slot: only `with_record` sets it.
+        let _ = LAST_RECORD.try_with(|slot| slot.replace(Some(record.clone())));
         let observer = self.inner.observer.lock().unwrap_or_else(PoisonError::into_inner).clone();
         if let Some(observer) = observer {
             observer(self, &record);
@@ -88,9 +107,16 @@ impl MemoryAws {
             Err(failure) => Err(operation.error(failure, &request_id)),
         };
         let error = outcome.as_ref().err().map(|error| error.code.clone().unwrap_or_else(|| LOST_ANSWER.to_owned()));
-        let request = request.chars().take(REQUEST_TEXT_MAX).collect();
-        let record =
-            CallRecord { service: operation.service, operation: operation.name, request, error, at: now, request_id };
+        let status = outcome.as_ref().map_or_else(|error| error.http_status, |_| Some(200));
+        let record = CallRecord {
+            service: operation.service,
+            operation: operation.name,
+            request: request.chars().take(REQUEST_TEXT_MAX).collect(),
+            error,
+            status,
+            at: now,
+            request_id,
+        };
         state.record_call(record.clone());
         self.notify_instance_changes(&state);
         (outcome, record)

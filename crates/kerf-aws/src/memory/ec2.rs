@@ -5,7 +5,7 @@ use super::calls::AwsOperation;
 use crate::ports::ec2::{
     CreateFleet, CreateLaunchTemplate, DescribeImages, DescribeInstanceTypes, DescribeInstances,
     DescribeLaunchTemplates, Ec2Instance, FleetAnswer, Image, InstanceStateChange, InstanceTypeInfo,
-    InstanceTypeOffering, LaunchTemplate, LaunchTemplateRef, SecurityGroup, Subnet,
+    InstanceTypeOffering, LaunchTemplate, LaunchTemplateRef, RunInstances, SecurityGroup, Subnet,
 };
 use crate::ports::{AwsFuture, Ec2, Filter, Page, PageRequest, Tags};
 
@@ -51,8 +51,8 @@ impl Ec2 for MemoryAws {
 
     fn create_launch_template(&self, request: CreateLaunchTemplate) -> AwsFuture<'_, LaunchTemplate> {
         let text = format!("{} image {}", request.name, request.data.image_id);
-        Box::pin(self.call(AwsOperation::ec2("CreateLaunchTemplate"), text, move |state, _| {
-            state.create_launch_template(request)
+        Box::pin(self.call(AwsOperation::ec2("CreateLaunchTemplate"), text, move |state, now| {
+            state.create_launch_template(request, now)
         }))
     }
 
@@ -85,6 +85,16 @@ impl Ec2 for MemoryAws {
             request.configs.iter().map(|config| config.overrides.len()).sum::<usize>()
         );
         Box::pin(self.call(AwsOperation::ec2("CreateFleet"), text, move |state, now| state.create_fleet(request, now)))
+    }
+
+    fn run_instances(&self, request: RunInstances) -> AwsFuture<'_, String> {
+        let dry_run = if request.is_dry_run { "dry run " } else { "" };
+        let subnets: Vec<&str> = request.network_interfaces.iter().map(|own| own.subnet_id.as_str()).collect();
+        let text =
+            format!("{dry_run}{} from {} in {}", request.instance_type, request.template_name, subnets.join(","));
+        Box::pin(
+            self.call(AwsOperation::ec2("RunInstances"), text, move |state, now| state.run_instances(&request, now)),
+        )
     }
 
     fn describe_instances(&self, request: DescribeInstances, page: PageRequest) -> AwsFuture<'_, Page<Ec2Instance>> {

@@ -13,8 +13,8 @@ use super::records::{LaunchedInstance, StoredTemplate};
 use super::state::{AwsState, Transition};
 use crate::ports::Tags;
 use crate::ports::ec2::{
-    CreateFleet, Ec2Instance, FleetAnswer, FleetError, FleetInstance, FleetOverride, FleetTarget, InstanceStateName,
-    InstanceTypeOffering, LaunchTemplateData, Subnet,
+    CreateFleet, Ec2Instance, FleetAnswer, FleetConfig, FleetError, FleetInstance, FleetOverride, FleetTarget,
+    InstanceStateName, InstanceTypeOffering, LaunchTemplateData, RunInstances, Subnet,
 };
 
 /// Addresses of one IPv4 prefix.
@@ -133,6 +133,38 @@ impl AwsState {
         let token = request.client_token.clone();
         self.fleet_tokens.remember(&token, request, answer.clone());
         Ok(answer)
+    }
+
+    /// Launches one on-demand instance from a template. All network interfaces must be in one
+    /// subnet.
+    pub(super) fn run_instances(&mut self, request: &RunInstances, now: Timestamp) -> Result<String, AwsFailure> {
+        let subnet_id = request.network_interfaces.first().map(|interface| interface.subnet_id.clone());
+        let fleet = CreateFleet {
+            target_capacity: 1,
+            target: FleetTarget::OnDemand { allocation_strategy: String::new() },
+            configs: vec![FleetConfig {
+                template_name: request.template_name.clone(),
+                overrides: vec![FleetOverride {
+                    instance_type: request.instance_type.clone(),
+                    subnet_id: subnet_id.ok_or_else(|| AwsFailure::missing("NetworkInterfaces"))?,
+                    ..FleetOverride::default()
+                }],
+            }],
+            tags: request.tags.clone(),
+            context: None,
+            client_token: String::new(),
+            is_dry_run: request.is_dry_run,
+        };
+        for specification in &request.tags {
+            check_tag_keys(&specification.tags)?;
+        }
+        let candidate = self.candidates(&fleet)?.remove(0);
+        self.check_launch(&candidate, &fleet.target, now)?;
+        if request.is_dry_run {
+            return Err(AwsFailure::dry_run());
+        }
+        let mut ids = self.launch(&candidate, &fleet, 1, "", now)?;
+        ids.pop().ok_or_else(|| self.shortage(&candidate))
     }
 
     fn new_fleet_id(&mut self) -> String {

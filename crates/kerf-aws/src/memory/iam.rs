@@ -95,6 +95,14 @@ impl Iam for MemoryAws {
     }
 }
 
+impl MemoryAws {
+    /// Returns the time at which an instance profile was created. Returns `None` if it does not
+    /// exist.
+    pub(crate) fn profile_created_at(&self, name: &str) -> Option<Timestamp> {
+        self.state().profiles.get(name).map(|stored| stored.created_at)
+    }
+}
+
 impl AwsState {
     fn profile(&mut self, name: &str) -> Result<&mut StoredProfile, AwsFailure> {
         self.profiles
@@ -128,7 +136,8 @@ impl AwsState {
         }
         let profile = InstanceProfile { name: request.name, path, roles: Vec::new(), tags: request.tags };
         let visible_from = now.saturating_add(self.settings.profiles_visible_after).unwrap_or(Timestamp::MAX);
-        self.profiles.insert(profile.name.clone(), StoredProfile { profile: profile.clone(), visible_from });
+        self.profiles
+            .insert(profile.name.clone(), StoredProfile { profile: profile.clone(), created_at: now, visible_from });
         Ok(profile)
     }
 }

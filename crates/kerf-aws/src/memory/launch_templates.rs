@@ -4,12 +4,13 @@
 use std::sync::Arc;
 
 use base64::Engine as _;
+use jiff::Timestamp;
 
-use super::AwsFailure;
 use super::filters::{check_filters, matches_filters};
 use super::paging::PageLimits;
 use super::records::StoredTemplate;
 use super::state::AwsState;
+use super::{AwsFailure, MemoryAws};
 use crate::ports::ec2::{CreateLaunchTemplate, DescribeLaunchTemplates, LaunchTemplate, LaunchTemplateRef};
 use crate::ports::{Page, PageRequest};
 
@@ -21,10 +22,19 @@ const USER_DATA_MAX_BYTES: usize = 16_384;
 /// EC2's quota of launch templates per region.
 const TEMPLATES_MAX: usize = 5_000;
 
+impl MemoryAws {
+    /// Returns the time at which a launch template was created. Returns `None` if it does not
+    /// exist.
+    pub(crate) fn template_created_at(&self, name: &str) -> Option<Timestamp> {
+        self.state().templates.get(name).map(|stored| stored.created_at)
+    }
+}
+
 impl AwsState {
     pub(super) fn create_launch_template(
         &mut self,
         request: CreateLaunchTemplate,
+        now: Timestamp,
     ) -> Result<LaunchTemplate, AwsFailure> {
         if let Some(answer) = self.template_tokens.earlier_answer(&request.client_token, &request)? {
             return Ok(answer);
@@ -41,7 +51,8 @@ impl AwsState {
             return Err(AwsFailure::bad_request("LaunchTemplateLimitExceeded", message));
         }
         let template = LaunchTemplate { id: self.new_id("lt"), name: request.name.clone(), tags: request.tags.clone() };
-        let stored = StoredTemplate { template: template.clone(), data: Arc::new(request.data.clone()) };
+        let stored =
+            StoredTemplate { template: template.clone(), created_at: now, data: Arc::new(request.data.clone()) };
         self.templates.insert(request.name.clone(), stored);
         let token = request.client_token.clone();
         self.template_tokens.remember(&token, request, template.clone());

@@ -20,6 +20,8 @@ pub struct CallRecord {
     pub request: String,
     /// Error code of the answer, or `no answer`; `None` if the call succeeded.
     pub error: Option<String>,
+    /// HTTP status of the answer; `None` if the caller got no answer.
+    pub status: Option<u16>,
     /// Time at which the call took effect or failed.
     pub at: Timestamp,
     /// ID that an answer carries, for support cases.
@@ -30,6 +32,7 @@ pub struct CallRecord {
 #[derive(Debug, Clone)]
 pub(super) struct StoredProfile {
     pub(super) profile: InstanceProfile,
+    pub(super) created_at: Timestamp,
     pub(super) visible_from: Timestamp,
 }
 
@@ -54,6 +57,7 @@ pub struct LaunchedInstance {
 #[derive(Debug, Clone)]
 pub(crate) struct StoredTemplate {
     pub(crate) template: LaunchTemplate,
+    pub(crate) created_at: Timestamp,
     pub(crate) data: Arc<LaunchTemplateData>,
 }
 

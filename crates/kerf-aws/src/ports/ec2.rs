@@ -5,6 +5,7 @@ mod instance_types;
 mod instances;
 mod launch_templates;
 mod network;
+mod run_instances;
 
 pub use fleet::{
     CreateFleet, FleetAnswer, FleetConfig, FleetError, FleetInstance, FleetOverride, FleetTarget, TagSpecification,
@@ -21,6 +22,7 @@ pub use launch_templates::{
     TemplatePlacement,
 };
 pub use network::{DescribeImages, Image, SecurityGroup, Subnet};
+pub use run_instances::{RunInstances, RunNetworkInterface};
 
 use super::{AwsFuture, Filter, Page, PageRequest, Tags};
 
@@ -56,6 +58,10 @@ pub trait Ec2: Send + Sync {
 
     /// `CreateFleet` of type `instant`.
     fn create_fleet(&self, request: CreateFleet) -> AwsFuture<'_, FleetAnswer>;
+
+    /// `RunInstances` for one instance; returns its ID. EC2 answers a dry run always with an error:
+    /// the code `DryRunOperation` means that the request would have succeeded.
+    fn run_instances(&self, request: RunInstances) -> AwsFuture<'_, String>;
 
     /// `DescribeInstances`. The answer's reservations are flattened to their instances.
     fn describe_instances(&self, request: DescribeInstances, page: PageRequest) -> AwsFuture<'_, Page<Ec2Instance>>;

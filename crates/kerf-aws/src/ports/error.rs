@@ -2,6 +2,23 @@
 
 use std::fmt;
 
+/// Error codes with which services answer too many requests, or requests that arrive too slowly.
+/// The HTTP status of some of them is 400.
+const RETRYABLE_CODES: [&str; 12] = [
+    "BandwidthLimitExceeded",
+    "EC2ThrottledException",
+    "PriorRequestNotComplete",
+    "RequestLimitExceeded",
+    "RequestThrottled",
+    "RequestThrottledException",
+    "RequestTimeout",
+    "RequestTimeoutException",
+    "SlowDown",
+    "Throttling",
+    "ThrottlingException",
+    "TooManyRequestsException",
+];
+
 /// A failed AWS call, after all attempts of the SDK.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AwsError {
@@ -40,7 +57,8 @@ pub enum Fault {
 }
 
 impl AwsError {
-    /// Returns an error that the service answered with. `status` decides the fault.
+    /// Returns an error that the service answered with. `status` decides the fault; `status` and
+    /// `code` decide whether a later attempt may succeed.
     pub fn api(
         service: &'static str,
         operation: &'static str,
@@ -48,16 +66,18 @@ impl AwsError {
         code: impl Into<String>,
         message: impl Into<String>,
     ) -> Self {
+        let code = code.into();
+        let is_retryable = status >= 500 || status == 429 || RETRYABLE_CODES.contains(&code.as_str());
         Self {
             service,
             operation,
-            code: Some(code.into()),
+            code: Some(code),
             message: message.into(),
             http_status: Some(status),
             request_id: None,
             attempts: 1,
             fault: if status >= 500 { Fault::Server } else { Fault::Client },
-            is_retryable: status >= 500 || status == 429,
+            is_retryable,
         }
     }
 
@@ -125,6 +145,16 @@ mod tests {
         let no_answer = AwsError::no_answer("SSM", "GetParameter", "connection refused");
         assert_eq!(no_answer.to_string(), "operation error SSM: GetParameter, connection refused");
         assert_eq!((no_answer.fault, no_answer.is_retryable), (Fault::Unknown, true));
+    }
+
+    // spec 05 §2: the errors that the SDK retries
+    #[test]
+    fn throttling_and_server_errors_are_retryable() {
+        let is_retryable = |status, code: &str| AwsError::api("SSM", "GetParameter", status, code, "").is_retryable;
+        assert!(is_retryable(400, "ThrottlingException") && is_retryable(503, "RequestLimitExceeded"));
+        assert!(is_retryable(429, "Other") && is_retryable(500, "InternalError"));
+        assert!(!is_retryable(400, "ParameterNotFound") && !is_retryable(403, "UnauthorizedOperation"));
+        assert!(RETRYABLE_CODES.is_sorted());
     }
 
     // spec 06 §1.2

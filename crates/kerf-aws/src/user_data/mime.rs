@@ -38,11 +38,16 @@ impl Part {
         Self { headers: vec![("Content-Type".to_owned(), content_type.to_owned())], content }
     }
 
-    /// Returns the part with its content type as the only header, which is empty if it has none.
+    /// Returns the content type, which is empty if the part has none, and the content.
+    pub(super) fn into_type_and_content(self) -> (String, String) {
+        let own = self.headers.into_iter().find(|(name, _)| name == "Content-Type");
+        (own.map(|(_, value)| value).unwrap_or_default(), self.content)
+    }
+
+    /// Returns the part with its content type as the only header.
     pub(super) fn with_content_type_only(self) -> Self {
-        let own = self.headers.iter().find(|(name, _)| name == "Content-Type");
-        let content_type = own.map(|(_, value)| value.clone()).unwrap_or_default();
-        Self::new(&content_type, self.content)
+        let (content_type, content) = self.into_type_and_content();
+        Self::new(&content_type, content)
     }
 }
 
@@ -92,7 +97,7 @@ pub(super) fn write(parts: &[Part]) -> String {
 }
 
 /// Returns the parts of an archive. Parts in quoted-printable encoding are decoded.
-fn read(text: &str) -> Result<Vec<Part>, ArchiveError> {
+pub(super) fn read(text: &str) -> Result<Vec<Part>, ArchiveError> {
     let text = text.replace('\r', "");
     let mut lines = text.strip_suffix('\n').unwrap_or(&text).split('\n');
     let header = read_header(&mut lines)?.unwrap_or_default();

@@ -2,6 +2,7 @@
 //! condition, and the time since the object's deletion timestamp. Each kind has its own metric
 //! names. Deprecated names cover all of Karpenter's kinds together.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -11,7 +12,8 @@ use kerf_api::labels;
 use kerf_api::nodeclaim::NodeClaim;
 use kerf_api::nodepool::NodePool;
 use kerf_api::slim::{Node, Str};
-use kerf_state::{Tracked as _, TrackedClaim};
+use kerf_cloud::NodeClassKind;
+use kerf_state::{NodeClass, Tracked as _, TrackedClaim};
 
 use super::exposition::{Exposition, LabelPairs};
 
@@ -20,6 +22,7 @@ pub(super) const GROUP: &str = "karpenter.sh";
 
 /// An object whose conditions become gauges.
 struct ConditionedObject {
+    group: &'static str,
     kind: &'static str,
     name: Str,
     deleted: Option<Timestamp>,
@@ -55,6 +58,11 @@ pub(super) fn pool_conditions(pool: &NodePool) -> Vec<Condition> {
     ConditionSet::open(dependents::NODEPOOL, ObjectFacts::of(&pool.metadata), stored).into_conditions()
 }
 
+/// Returns the conditions of a node class. Conditions that are not set yet are included as Unknown.
+pub(super) fn class_conditions(class: &NodeClass, dependents: &'static [&'static str]) -> Vec<Condition> {
+    ConditionSet::open(dependents, ObjectFacts::of(&class.metadata), class.conditions.clone()).into_conditions()
+}
+
 /// Returns a node's conditions in the form of Karpenter's. A condition without a transition time
 /// counts from the node's creation.
 pub(super) fn node_conditions(node: &Node) -> Vec<Condition> {
@@ -78,11 +86,13 @@ pub(super) fn write_condition_gauges(
     pools: &[Arc<NodePool>],
     claims: &[Arc<TrackedClaim>],
     nodes: &[Arc<Node>],
+    node_classes: &[(NodeClassKind, Arc<NodeClass>)],
     classes: &[String],
     now: Timestamp,
 ) {
     let value = |key: &str, label_value: Option<&str>| (label_name(key), label_value.unwrap_or_default().to_owned());
     let pools = pools.iter().map(|pool| ConditionedObject {
+        group: GROUP,
         kind: "NodePool",
         name: pool.key(),
         deleted: pool.metadata.deletion_timestamp.as_ref().map(|time| time.0),
@@ -90,16 +100,26 @@ pub(super) fn write_condition_gauges(
         extra_labels: Vec::new(),
     });
     let claims = claims.iter().map(|claim| ConditionedObject {
+        group: GROUP,
         kind: "NodeClaim",
         name: claim.name().clone(),
         deleted: claim.object.metadata.deletion_timestamp.as_ref().map(|time| time.0),
         conditions: claim.object.status.as_ref().map(|status| status.conditions.clone()).unwrap_or_default(),
         extra_labels: claim_keys(classes).map(|key| value(key, claim.engine_claim.labels.get(key))).collect(),
     });
-    let karpenter_objects: Vec<ConditionedObject> = pools.chain(claims).collect();
+    let class_objects = node_classes.iter().map(|(kind, class)| ConditionedObject {
+        group: kind.group,
+        kind: kind.kind,
+        name: Str::new(class.name()),
+        deleted: class.metadata.deletion_timestamp.as_ref().map(|time| time.0),
+        conditions: class.conditions.clone(),
+        extra_labels: Vec::new(),
+    });
+    let karpenter_objects: Vec<ConditionedObject> = pools.chain(claims).chain(class_objects).collect();
     let nodes: Vec<ConditionedObject> = nodes
         .iter()
         .map(|node| ConditionedObject {
+            group: "",
             kind: "Node",
             name: node.metadata.name.clone(),
             deleted: node.metadata.deletion_timestamp,
@@ -109,9 +129,10 @@ pub(super) fn write_condition_gauges(
         .collect();
     let own = |object: &'_ ConditionedObject| -> Vec<(String, String)> { object.extra_labels.clone() };
     let deprecated = |object: &'_ ConditionedObject| -> Vec<(String, String)> {
-        vec![("group".to_owned(), GROUP.to_owned()), ("kind".to_owned(), object.kind.to_owned())]
+        vec![("group".to_owned(), object.group.to_owned()), ("kind".to_owned(), object.kind.to_owned())]
     };
-    for kind in ["NodePool", "NodeClaim"] {
+    let class_kinds: BTreeSet<&str> = node_classes.iter().map(|(kind, _)| kind.kind).collect();
+    for kind in ["NodePool", "NodeClaim"].into_iter().chain(class_kinds) {
         let of_kind: Vec<&ConditionedObject> = karpenter_objects.iter().filter(|object| object.kind == kind).collect();
         write_condition_families(out, &format!("operator_{}", kind.to_lowercase()), &of_kind, own, now);
     }

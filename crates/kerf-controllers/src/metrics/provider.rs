@@ -11,7 +11,8 @@ use kerf_api::nodeclaim::NodeClaim;
 use kerf_api::nodepool::NodePool;
 use kerf_cloud::{
     CallTimedOut, CloudProvider, CreateError, DriftError, Instance, InstanceError, InstanceTypesError, ListError,
-    NodeClassKind, ProviderSetup, RegistrationHook, RepairPolicy, StartError, UNCLASSIFIED_LABEL,
+    NodeClassKind, NodeClassStatusReport, ProviderSetup, RegistrationHook, RepairPolicy, StartError,
+    UNCLASSIFIED_LABEL,
 };
 use kerf_engine::catalogue::InstanceTypes;
 use kerf_runtime::Clock;
@@ -71,6 +72,10 @@ impl CloudProvider for MeteredProvider {
 
     fn node_classes(&self) -> &[NodeClassKind] {
         self.inner.node_classes()
+    }
+
+    fn node_class_status(&self) -> Option<NodeClassStatusReport> {
+        self.inner.node_class_status()
     }
 
     fn label_rules(&self) -> &LabelRules {

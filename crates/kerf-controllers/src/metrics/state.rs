@@ -9,10 +9,11 @@ use kerf_api::labels;
 use kerf_api::nodepool::NodePool;
 use kerf_api::quantity::Quantity;
 use kerf_api::slim::{Labels, Node, Pod, PodPhase, Str};
-use kerf_state::{Cluster, Tracked as _, TrackedClaim};
+use kerf_cloud::NodeClassKind;
+use kerf_state::{Cluster, NodeClass, Tracked as _, TrackedClaim};
 
 use super::exposition::{Exposition, LabelPairs};
-use super::pods::{POD_GAUGES, PodTimeline, PodTimes};
+use super::pods::{POD_GAUGES, PodTimeline};
 use super::usage::{self, Sums, Usage};
 use super::{Metrics, conditions};
 use kerf_operator::SharedCluster;
@@ -23,6 +24,8 @@ struct MetricsSnapshot {
     nodes: Vec<Arc<Node>>,
     pods: Vec<Arc<Pod>>,
     claims: Vec<Arc<TrackedClaim>>,
+    /// Node classes whose conditions are reported.
+    node_classes: Vec<(NodeClassKind, Arc<NodeClass>)>,
     /// The allocatable resources of all nodes together.
     allocatable: Sums,
     pod_times: Vec<(Str, PodTimeline)>,
@@ -36,6 +39,8 @@ pub(crate) struct StateMetricsInput<'a> {
     pub(crate) well_known: &'a [&'a str],
     /// The label keys of the provider's node classes.
     pub(crate) node_class_keys: &'a [String],
+    /// The kind of node class whose conditions are shown; `None` for no kind.
+    pub(crate) reported_class: Option<NodeClassKind>,
     /// True if reserved capacity is enabled.
     pub(crate) has_reserved: bool,
     /// True if objects of the cluster are shown. Offerings and the node count are always shown.
@@ -49,11 +54,7 @@ pub(crate) fn text(cluster: &SharedCluster, input: &StateMetricsInput<'_>) -> St
     let (count, pools, snapshot) = {
         let cluster = cluster.lock();
         let pools: Vec<Arc<NodePool>> = cluster.all::<NodePool>().values().cloned().collect();
-        (
-            cluster.state_nodes().count(),
-            pools,
-            input.has_object_gauges.then(|| MetricsSnapshot::of(&cluster, &input.metrics.pod_times)),
-        )
+        (cluster.state_nodes().count(), pools, input.has_object_gauges.then(|| MetricsSnapshot::of(&cluster, input)))
     };
     let mut out = Exposition::default();
     out.write_family(
@@ -73,6 +74,7 @@ pub(crate) fn text(cluster: &SharedCluster, input: &StateMetricsInput<'_>) -> St
             &pools,
             &snapshot.claims,
             &snapshot.nodes,
+            &snapshot.node_classes,
             input.node_class_keys,
             input.now,
         );
@@ -81,7 +83,7 @@ pub(crate) fn text(cluster: &SharedCluster, input: &StateMetricsInput<'_>) -> St
 }
 
 impl MetricsSnapshot {
-    fn of(cluster: &Cluster, pod_times: &PodTimes) -> Self {
+    fn of(cluster: &Cluster, input: &StateMetricsInput<'_>) -> Self {
         let mut allocatable = Sums::new();
         for node in cluster.state_nodes().filter(|node| node.node.is_some()) {
             usage::add(&mut allocatable, &node.allocatable());
@@ -90,8 +92,18 @@ impl MetricsSnapshot {
             nodes: cluster.all::<Node>().values().cloned().collect(),
             pods: cluster.all::<Pod>().values().cloned().collect(),
             claims: cluster.all::<TrackedClaim>().values().cloned().collect(),
+            node_classes: input
+                .reported_class
+                .into_iter()
+                .flat_map(|kind| {
+                    let classes = cluster.all::<NodeClass>().values();
+                    classes
+                        .filter(move |class| kind.matches(&class.reference()))
+                        .map(move |class| (kind, class.clone()))
+                })
+                .collect(),
             allocatable,
-            pod_times: pod_times.all(),
+            pod_times: input.metrics.pod_times.all(),
         }
     }
 }

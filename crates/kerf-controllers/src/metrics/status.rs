@@ -1,5 +1,5 @@
-//! `operatorpkg.nodeclaim.status`, `operatorpkg.nodepool.status` and `operatorpkg.node.status`:
-//! count every transition of a condition and publish it as an Event, and do the same for removed
+//! `operatorpkg.nodeclaim.status`, `operatorpkg.nodepool.status`, `operatorpkg.node.status` and the
+//! controller of the same form for the provider's node classes: count every transition of a condition and publish it as an Event, and do the same for removed
 //! finalizers and deleted objects (spec 04 §13.4, spec 07 §6.6 and §8.4). The last observed state
 //! is kept in memory: after a restart the first observation of an object counts no past
 //! transitions.
@@ -10,16 +10,18 @@ use std::sync::{Arc, Mutex, PoisonError};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kerf_api::conditions::{Condition, ConditionStatus};
-use kerf_api::nodepool::NodePool;
+use kerf_api::nodepool::{NodeClassReference, NodePool};
 use kerf_api::slim::{Node, Str};
+use kerf_cloud::NodeClassStatusReport;
 use kerf_runtime::ReconcileAction;
 use kerf_state::TrackedClaim;
 
-use super::{conditions, exponential_buckets};
+use super::{CALL_BUCKETS, conditions, exponential_buckets};
 use crate::context::Context;
 use crate::error::Error;
 use crate::events::{self, claim_reference, node_reference, pool_reference};
 use kerf_operator::Reconcile;
+use kerf_operator::events::class_reference;
 use kerf_operator::metrics::{Counter, Histogram, Registry};
 
 /// The kind that a [`StatusController`] observes.
@@ -28,6 +30,7 @@ pub(crate) enum StatusKind {
     NodeClaim,
     NodePool,
     Node,
+    NodeClass(NodeClassStatusReport),
 }
 
 impl StatusKind {
@@ -36,6 +39,24 @@ impl StatusKind {
             Self::NodeClaim => "NodeClaim",
             Self::NodePool => "NodePool",
             Self::Node => "Node",
+            Self::NodeClass(report) => report.kind.kind,
+        }
+    }
+
+    /// Returns the API group of the kind; empty for the core group.
+    fn group(self) -> &'static str {
+        match self {
+            Self::NodeClaim | Self::NodePool => conditions::GROUP,
+            Self::Node => "",
+            Self::NodeClass(report) => report.kind.group,
+        }
+    }
+
+    /// Returns the upper bounds of the histograms.
+    fn buckets(self) -> Vec<f64> {
+        match self {
+            Self::NodeClaim | Self::NodePool | Self::Node => default_buckets(),
+            Self::NodeClass(_) => CALL_BUCKETS.to_vec(),
         }
     }
 }
@@ -71,15 +92,15 @@ pub(super) struct StatusFamilies {
 }
 
 impl StatusFamilies {
-    /// Registers the families. Their names begin with `prefix`; `extra` are additional labels.
-    pub(super) fn new(r: &Registry, prefix: &str, extra: &[String]) -> Self {
+    /// Registers the families. Their names begin with `prefix`; `extra` are additional labels, and
+    /// `buckets` the upper bounds of the histograms.
+    pub(super) fn new(r: &Registry, prefix: &str, extra: &[String], buckets: &[f64]) -> Self {
         let with_extra = |own: &[&'static str]| -> Vec<String> {
             own.iter().map(|label| (*label).to_owned()).chain(extra.iter().cloned()).collect()
         };
         fn texts(labels: &[String]) -> Vec<&str> {
             labels.iter().map(String::as_str).collect()
         }
-        let buckets = exponential_buckets(0.5, 15);
         Self {
             transitions: r.counter(
                 &format!("{prefix}_status_condition_transitions_total"),
@@ -90,21 +111,26 @@ impl StatusFamilies {
                 &format!("{prefix}_status_condition_transition_seconds"),
                 "The amount of time a condition was in a given state before transitioning.",
                 &texts(&with_extra(&["type", "status"])),
-                &buckets,
+                buckets,
             ),
             termination_seconds: r.histogram(
                 &format!("{prefix}_termination_duration_seconds"),
                 "The amount of time taken by an object to terminate completely.",
                 &texts(&with_extra(&[])),
-                &buckets,
+                buckets,
             ),
         }
     }
 
     /// Registers the families with the deprecated names, which cover all of Karpenter's kinds.
     pub(super) fn deprecated(r: &Registry) -> Self {
-        Self::new(r, "operator", &["group".to_owned(), "kind".to_owned()])
+        Self::new(r, "operator", &["group".to_owned(), "kind".to_owned()], &default_buckets())
     }
+}
+
+/// Returns the upper bounds of the histograms of most kinds.
+pub(super) fn default_buckets() -> Vec<f64> {
+    exponential_buckets(0.5, 15)
 }
 
 impl StatusController {
@@ -112,19 +138,19 @@ impl StatusController {
         let classes: Vec<String> = ctx.cloud.node_classes().iter().map(kerf_cloud::NodeClassKind::label_key).collect();
         let extra_label_keys: Vec<String> = match kind {
             StatusKind::NodeClaim => conditions::claim_keys(&classes).map(str::to_owned).collect(),
-            StatusKind::NodePool => Vec::new(),
+            StatusKind::NodePool | StatusKind::NodeClass(_) => Vec::new(),
             StatusKind::Node => conditions::node_keys(&classes).map(str::to_owned).collect(),
         };
         let prefix = format!("operator_{}", kind.name().to_lowercase());
         let names: Vec<String> = extra_label_keys.iter().map(|key| conditions::label_name(key)).collect();
-        let families = StatusFamilies::new(ctx.metrics.registry(), &prefix, &names);
+        let families = StatusFamilies::new(ctx.metrics.registry(), &prefix, &names, &kind.buckets());
         Self { ctx, kind, extra_label_keys, families, last_observed: Mutex::default() }
     }
 
     /// Returns the families to count in, each with the values of its extra labels.
     fn families<'s>(&'s self, object: &'s ObservedObject) -> impl Iterator<Item = (&'s StatusFamilies, Vec<&'s str>)> {
         let own = (&self.families, object.extra_labels.iter().map(String::as_str).collect());
-        let deprecated = || (&self.ctx.metrics.deprecated_status, vec![conditions::GROUP, self.kind.name()]);
+        let deprecated = || (&self.ctx.metrics.deprecated_status, vec![self.kind.group(), self.kind.name()]);
         [own].into_iter().chain((self.kind != StatusKind::Node).then(deprecated))
     }
 
@@ -138,6 +164,15 @@ impl StatusController {
             StatusKind::NodePool => {
                 let object = cluster.get::<NodePool>(key)?;
                 (&object.metadata, conditions::pool_conditions(object), pool_reference(object))
+            }
+            StatusKind::NodeClass(report) => {
+                let kind = report.kind;
+                let class = cluster.node_class(&NodeClassReference {
+                    group: kind.group.to_owned(),
+                    kind: kind.kind.to_owned(),
+                    name: key.to_owned(),
+                })?;
+                (&class.metadata, conditions::class_conditions(class, report.dependents), class_reference(class))
             }
             StatusKind::Node => {
                 let node = cluster.get::<Node>(key)?;

@@ -12,6 +12,13 @@ use serde_json::json;
 use super::*;
 use kerf_operator::SharedCluster;
 
+const EC2_NODE_CLASS: kerf_cloud::NodeClassKind = kerf_cloud::NodeClassKind {
+    group: "karpenter.k8s.aws",
+    version: "v1",
+    kind: "EC2NodeClass",
+    plural: "ec2nodeclasses",
+};
+
 fn noon() -> Timestamp {
     "2026-01-01T12:00:00Z".parse().unwrap()
 }
@@ -91,6 +98,7 @@ fn state_metrics_at(cluster: &SharedCluster, metrics: &Metrics, now: Timestamp) 
         metrics,
         well_known: &["karpenter.sh/nodepool", "topology.kubernetes.io/zone"],
         node_class_keys: &["karpenter.kwok.sh/kwoknodeclass".to_owned()],
+        reported_class: Some(EC2_NODE_CLASS),
         has_reserved: true,
         has_object_gauges: true,
         now,

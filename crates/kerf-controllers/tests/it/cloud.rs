@@ -11,7 +11,7 @@ use kerf_api::nodeclaim::NodeClaim;
 use kerf_api::nodepool::NodePool;
 use kerf_cloud::{
     CloudProvider, CreateError, DriftError, Instance, InstanceError, InstanceTypesError, ListError, NodeClassKind,
-    ProviderSetup, RegistrationHook, RepairPolicy,
+    NodeClassStatusReport, ProviderSetup, RegistrationHook, RepairPolicy,
 };
 use kerf_engine::catalogue::InstanceTypes;
 use kerf_kwok::Kwok;
@@ -44,6 +44,7 @@ pub(crate) struct ScriptedCloud {
     pub(crate) has_no_instance_types: AtomicBool,
     pub(crate) repair: Option<Vec<RepairPolicy>>,
     pub(crate) hooks: Vec<Arc<dyn RegistrationHook>>,
+    pub(crate) class_status: Option<NodeClassStatusReport>,
     pub(crate) created: AtomicUsize,
     pub(crate) deleted: AtomicUsize,
 }
@@ -60,6 +61,7 @@ impl ScriptedCloud {
             has_no_instance_types: AtomicBool::new(false),
             repair: None,
             hooks: Vec::new(),
+            class_status: None,
             created: AtomicUsize::new(0),
             deleted: AtomicUsize::new(0),
         }
@@ -81,6 +83,10 @@ impl CloudProvider for ScriptedCloud {
 
     fn node_classes(&self) -> &[NodeClassKind] {
         self.inner.node_classes()
+    }
+
+    fn node_class_status(&self) -> Option<NodeClassStatusReport> {
+        self.class_status
     }
 
     fn label_rules(&self) -> &LabelRules {

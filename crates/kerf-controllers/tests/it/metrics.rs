@@ -4,13 +4,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use kerf_api::kwoknodeclass::KWOKNodeClass;
 use kerf_api::nodeclaim::NodeClaim;
 use kerf_api::nodepool::NodePool;
 use kerf_kwok::{Kwok, built_in_catalogue};
 use kerf_sandbox::{Fault, FaultRule, Verb};
-use kube::api::DeleteParams;
+use kube::api::{Api, DeleteParams, Patch, PatchParams};
 use serde_json::json;
 
+use crate::cloud::ScriptedCloud;
 use crate::test_env::{TestEnv, pool};
 
 /// A pool's cost is the sum of its instances' prices. The series disappears with the pool.
@@ -314,4 +316,52 @@ async fn every_controller_has_its_series() {
         assert_eq!(value(&format!("{name}{{{of_queue}}}")), Some(expected), "{name} in {text}");
     }
     assert_eq!(value(&format!("workqueue_depth{{{of_queue},priority=\"\"}}")), Some(0.0));
+}
+
+/// Transitions of a node class's conditions are published and counted, and their series disappear
+/// with the class.
+// spec 07 §6.6, §8.4
+#[tokio::test(start_paused = true)]
+async fn conditions_of_node_classes_are_shown_if_the_provider_reports_them() {
+    let env = TestEnv::without_controllers().await;
+    let kwok = Kwok::new(env.server.client_as("kwok"), env.clock, built_in_catalogue());
+    let kind = kerf_cloud::CloudProvider::node_classes(&kwok)[0];
+    let report = kerf_cloud::NodeClassStatusReport {
+        controller: "operatorpkg.kwoknodeclass.status",
+        kind,
+        dependents: &["SubnetsReady"],
+    };
+    let cloud = ScriptedCloud { class_status: Some(report), ..ScriptedCloud::wrapping(kwok) };
+    let env = env.start_controllers(Arc::new(cloud)).await;
+    let class = json!({"apiVersion": "karpenter.kwok.sh/v1alpha1", "kind": "KWOKNodeClass",
+        "metadata": {"name": "other", "finalizers": ["example.com/f"]}});
+    env.create::<KWOKNodeClass>(class).await;
+    env.wait(3).await;
+    let condition = |condition_type: &str| {
+        json!({"type": condition_type, "status": "True", "reason": condition_type, "message": "",
+            "lastTransitionTime": "2026-01-01T00:00:03Z"})
+    };
+    let status = json!({"status": {"conditions": [condition("SubnetsReady"), condition("Ready")]}});
+    let classes: Api<KWOKNodeClass> = Api::all(env.client.clone());
+    classes.patch_status("other", &PatchParams::default(), &Patch::Merge(status)).await.unwrap();
+    env.wait(3).await;
+    let expected = "Status condition transitioned, Type: SubnetsReady, Status: Unknown -> True, Reason: SubnetsReady";
+    assert_eq!(env.events("SubnetsReady"), [("other".into(), expected.into())]);
+    let text = env.metrics_text();
+    let has = |start: &str| text.lines().any(|line| line.starts_with(start) && line.ends_with(" 1"));
+    let labels = "namespace=\"\",name=\"other\",type=\"SubnetsReady\",status=\"True\",reason=\"SubnetsReady\"";
+    assert!(has(&format!("operator_kwoknodeclass_status_condition_count{{{labels}}}")), "{text}");
+    let transitions =
+        "status_condition_transitions_total{type=\"SubnetsReady\",status=\"True\",reason=\"SubnetsReady\"";
+    assert!(has(&format!("operator_kwoknodeclass_{transitions}}}")), "{text}");
+    let shared = format!("operator_{transitions},group=\"karpenter.kwok.sh\",kind=\"KWOKNodeClass\"}}");
+    assert!(has(&shared), "{text}");
+    classes.delete("other", &DeleteParams::default()).await.unwrap();
+    env.patch::<KWOKNodeClass>("other", json!({"metadata": {"finalizers": null}})).await;
+    env.wait(3).await;
+    let finalized = env.events("Finalized").into_iter().filter(|(object, _)| object == "other").collect::<Vec<_>>();
+    assert_eq!(finalized, [("other".into(), "Finalized example.com/f".into())]);
+    let text = env.metrics_text();
+    assert!(!text.contains("name=\"other\""), "{text}");
+    assert!(text.contains("operator_kwoknodeclass_termination_duration_seconds_count 1"), "{text}");
 }

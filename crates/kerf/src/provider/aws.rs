@@ -146,9 +146,10 @@ impl Provider for Ec2Provider {
         let name = &self.settings.cluster_name;
         SandboxTexts {
             about: format!(
-                "It launches from an EC2 in memory: the EKS cluster {name} in us-west-2, with three zones,\n\
-                 subnets and a security group with the tag karpenter.sh/discovery: {name},\n\
-                 and the role KarpenterNodeRole-{name}.\n\n"
+                "Kerf launches its nodes from an EC2 in memory:\n\
+                 the EKS cluster {name} in us-west-2, with three zones. Subnets and a security group\n\
+                 have the tag karpenter.sh/discovery: {name}. The role of the nodes is\n\
+                 KarpenterNodeRole-{name}. "
             ),
             hints: HINTS,
         }

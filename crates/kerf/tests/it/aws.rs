@@ -16,7 +16,7 @@ const EXAMPLE: [&str; 4] = [
 fn the_controller_needs_the_program_with_the_aws_sdk() {
     let output = kerf(&["controller", "--provider", "aws"]).run();
     assert_eq!((output.code, output.stdout.as_str()), (2, ""));
-    assert_eq!(output.stderr, "error: --provider aws: this program has no AWS SDK\nhint: run `kerf-aws controller`\n");
+    assert_eq!(output.stderr, "error: --provider aws: this program has no AWS SDK\nhint:  run `kerf-aws controller`\n");
 }
 
 #[test]

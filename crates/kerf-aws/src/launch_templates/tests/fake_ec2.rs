@@ -9,7 +9,7 @@ use super::*;
 use crate::ports::ec2::{
     CreateFleet, CreateLaunchTemplate, DescribeImages, DescribeInstanceTypes, DescribeInstances,
     DescribeLaunchTemplates, Ec2Instance, FleetAnswer, Image, InstanceStateChange, InstanceTypeInfo,
-    InstanceTypeOffering, LaunchTemplate, LaunchTemplateRef, SecurityGroup, Subnet,
+    InstanceTypeOffering, LaunchTemplate, LaunchTemplateRef, RunInstances, SecurityGroup, Subnet,
 };
 use crate::ports::{AwsFuture, Ec2, Filter, Page, PageRequest};
 
@@ -137,6 +137,10 @@ impl Ec2 for FakeEc2 {
     }
 
     fn create_fleet(&self, _: CreateFleet) -> AwsFuture<'_, FleetAnswer> {
+        self.unexpected()
+    }
+
+    fn run_instances(&self, _: RunInstances) -> AwsFuture<'_, String> {
         self.unexpected()
     }
 

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use kerf_state::TrackedClaim;
+use kerf_state::{NodeClass, TrackedClaim};
 
 use super::super::status::StatusFamilies;
 use super::*;
@@ -138,9 +138,10 @@ fn table() -> Vec<SpecMetric> {
 /// Returns the metrics of §6.6 for each kind, and under the names that all kinds share.
 fn conditions() -> Vec<SpecMetric> {
     let claim = ["karpenter_kwok_sh_kwoknodeclass", "karpenter_sh_nodepool"];
-    let kinds: [(&str, Vec<&str>); 4] = [
+    let kinds: [(&str, Vec<&str>); 5] = [
         ("operator_nodeclaim_", claim.to_vec()),
         ("operator_nodepool_", Vec::new()),
+        ("operator_ec2nodeclass_", Vec::new()),
         ("operator_node_", claim.into_iter().chain(["karpenter_sh_initialized"]).collect()),
         ("operator_", vec!["group", "kind"]),
     ];
@@ -153,7 +154,11 @@ fn conditions() -> Vec<SpecMetric> {
                 kind: cells[1].split_whitespace().next().unwrap().to_owned(),
                 labels: own.iter().cloned().chain(extra.iter().map(|label| (*label).to_owned())).collect(),
                 has_node_labels: false,
-                buckets: if cells[1] == "histogram" { "EXP15".to_owned() } else { String::new() },
+                buckets: match (cells[1], *prefix) {
+                    ("histogram", "operator_ec2nodeclass_") => "DEF".to_owned(),
+                    ("histogram", _) => "EXP15".to_owned(),
+                    _ => String::new(),
+                },
             });
         }
         before = own;
@@ -183,6 +188,11 @@ fn full_cluster(metrics: &Metrics) -> SharedCluster {
         json!({"metadata": {"name": "n", "creationTimestamp": deleted, "deletionTimestamp": deleted},
             "status": {"capacity": {"cpu": "2"}, "allocatable": {"cpu": "1"}, "conditions": conditions}}),
     );
+    apply_object::<NodeClass>(
+        &cluster,
+        json!({"apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass",
+            "metadata": {"name": "n", "deletionTimestamp": deleted}, "status": {"conditions": conditions}}),
+    );
     let owner = json!([{"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "d", "uid": "d", "controller": true}]);
     let resources = json!({"requests": {"cpu": "1"}, "limits": {"cpu": "1"}});
     apply_object::<Pod>(
@@ -209,13 +219,14 @@ fn full_cluster(metrics: &Metrics) -> SharedCluster {
 /// Returns everything that can be served: registered metrics, and gauges computed from the cluster.
 fn served() -> BTreeMap<String, FamilyDescription> {
     let metrics = Metrics::new();
-    for row in ["nodeclaim", "nodepool", "node"] {
+    for row in ["nodeclaim", "nodepool", "node", "ec2nodeclass"] {
         let keys: Vec<String> = match row {
             "nodeclaim" => conditions::claim_keys(&class()).map(conditions::label_name).collect(),
             "node" => conditions::node_keys(&class()).map(conditions::label_name).collect(),
             _ => Vec::new(),
         };
-        StatusFamilies::new(metrics.registry(), &format!("operator_{row}"), &keys);
+        let buckets = if row == "ec2nodeclass" { CALL_BUCKETS.to_vec() } else { status::default_buckets() };
+        StatusFamilies::new(metrics.registry(), &format!("operator_{row}"), &keys, &buckets);
     }
     let mut all: BTreeMap<String, FamilyDescription> =
         metrics.registry().describe().into_iter().map(|family| (family.name.clone(), family)).collect();

@@ -1,5 +1,6 @@
 //! The question `instance-types` (spec 11 §2.1).
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use kerf_api::labels::{self, aws};
@@ -23,7 +24,7 @@ pub(super) fn answer(document: &Document, common: &ShippedCatalogue) -> Result<V
     let options = document.options();
     let known = document.catalogue(common, &class)?;
     let pricing = Arc::new(Pricing::new(options.region()));
-    merge_prices(&pricing, document);
+    merge_prices(&pricing, document)?;
     let clock = Clock::system();
     let unavailable = Arc::new(UnavailableOfferings::new(clock));
     for mark in document.unavailable.iter().flatten() {
@@ -37,19 +38,27 @@ pub(super) fn answer(document: &Document, common: &ShippedCatalogue) -> Result<V
     Ok(json!({ "instanceTypes": types }))
 }
 
-fn merge_prices(pricing: &Pricing, document: &Document) {
-    let Some(prices) = &document.prices else { return };
+/// Merges the prices of updates. An update without prices is a failed one, as in spec 05 §7.
+fn merge_prices(pricing: &Pricing, document: &Document) -> Result<(), QuestionError> {
+    let Some(prices) = &document.prices else { return Ok(()) };
     if let Some(on_demand) = &prices.on_demand {
+        if on_demand.is_empty() {
+            return Err(QuestionError::other("no on-demand pricing found"));
+        }
         let exact = on_demand.iter().filter_map(|(name, dollars)| Some((name.clone(), Price::from_dollars(*dollars)?)));
         pricing.merge_on_demand(exact);
     }
     if let Some(spot) = &prices.spot {
+        if spot.values().all(BTreeMap::is_empty) {
+            return Err(QuestionError::other("no spot pricing found"));
+        }
         let exact = spot.iter().flat_map(|(name, zones)| {
             let zones = zones.iter();
             zones.filter_map(|(zone, dollars)| Some((name.clone(), zone.clone(), Price::from_dollars(*dollars)?)))
         });
         pricing.merge_spot(exact);
     }
+    Ok(())
 }
 
 fn apply_mark(unavailable: &UnavailableOfferings, mark: &Mark) {

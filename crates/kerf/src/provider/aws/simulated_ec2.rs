@@ -43,7 +43,7 @@ impl SimulatedEc2 {
         cloud
     }
 
-    fn new(aws: MemoryAws, changes: CloudChanges, cluster_name: String) -> Self {
+    pub(super) fn new(aws: MemoryAws, changes: CloudChanges, cluster_name: String) -> Self {
         forward_changes(&aws, changes.clone());
         Self { aws, changes, cluster_name }
     }

@@ -1,6 +1,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
-use kerf_aws::ports::Eks as _;
+use kerf_aws::ports::{ConnectError, Eks as _};
+use kerf_operator::{Recorder, Registry, SharedCluster};
 use kerf_sandbox::{ApiServer, ApiServerConfig};
 
 use super::*;
@@ -40,10 +41,41 @@ async fn the_version_of_the_account_is_that_of_the_sandbox() {
 
 #[test]
 fn a_class_without_subnets_is_planned_in_all_zones() {
-    let mut class = EC2NodeClass::new("default", kerf_api::ec2nodeclass::EC2NodeClassSpec::default());
+    let mut class = EC2NodeClass::default();
     assert_eq!(subnets(&planned_class(&class)).len(), 4);
     let own = Subnet { id: "subnet-1".into(), zone: "eu-west-1a".into(), zone_id: None };
     class.status = Some(EC2NodeClassStatus { subnets: Some(vec![own.clone()]), ..EC2NodeClassStatus::default() });
     assert_eq!(subnets(&planned_class(&class)), [own]);
     assert_eq!(foreign_zone(&class), Some("eu-west-1a"));
+}
+
+/// Returns the problem of a provider that connects with this function.
+async fn connect_problem(connect: Option<ConnectAws>) -> Problem {
+    let server = ApiServer::new(ApiServerConfig::new(Clock::system(), 0));
+    let (client, clock) = (server.client(), server.clock());
+    let parts = CloudParts {
+        events: Arc::new(Recorder::new(client.clone(), clock, 0)),
+        client,
+        clock,
+        cluster: SharedCluster::default(),
+        registry: Arc::new(Registry::default()),
+        sandbox: None,
+        ca_bundle: None,
+        seed: 0,
+    };
+    let provider = Ec2Provider::new(AwsSettings::new("demo"), connect);
+    provider.cloud(parts).await.err().unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failed_connection_is_one_problem_with_a_hint() {
+    let problem = connect_problem(None).await;
+    assert_eq!(problem.to_string(), "--provider aws: this program has no AWS SDK");
+    let no_region = connect_problem(Some(|| {
+        async { Err(ConnectError::new("no AWS region is configured", "set AWS_REGION")) }.boxed()
+    }));
+    let problem = no_region.await;
+    assert_eq!((problem.to_string().as_str(), problem.hint()), ("no AWS region is configured", Some("set AWS_REGION")));
+    let problem = connect_problem(Some(|| std::future::pending().boxed())).await;
+    assert_eq!(problem.to_string(), "connecting to AWS took longer than 60 s");
 }

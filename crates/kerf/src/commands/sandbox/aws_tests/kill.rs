@@ -91,7 +91,7 @@ async fn record_checkpoints() -> Vec<Checkpoint> {
         .await;
     sandbox.aws.observe_calls(None);
     drop(sandbox);
-    Arc::into_inner(checkpoints).map_or_else(Vec::new, |checkpoints| checkpoints.into_inner().unwrap())
+    std::mem::take(&mut *checkpoints.lock().unwrap())
 }
 
 /// Starts a successor on the checkpoint and returns what is wrong 45 seconds later.

@@ -142,12 +142,12 @@ async fn a_node_registers_as_its_user_data_and_its_place_say() {
     );
     assert_eq!(
         texts(&node.capacity),
-        ["cpu=2", "ephemeral-storage=40Gi", "hugepages-1Gi=0", "hugepages-2Mi=0", "memory=7969177600", "pods=29"]
+        ["cpu=2", "ephemeral-storage=40Gi", "hugepages-1Gi=0", "hugepages-2Mi=0", "memory=7969177Ki", "pods=29"]
     );
     // nodeadm reserves 70m, 255Mi + 29 * 11Mi and 1Gi; the kubelet keeps 100Mi and 10% free.
     assert_eq!(
         texts(&node.allocatable),
-        ["cpu=1930m", "ephemeral-storage=35Gi", "hugepages-1Gi=0", "hugepages-2Mi=0", "memory=7262437376", "pods=29"]
+        ["cpu=1930m", "ephemeral-storage=35Gi", "hugepages-1Gi=0", "hugepages-2Mi=0", "memory=7279001Ki", "pods=29"]
     );
 }
 
@@ -161,7 +161,7 @@ async fn kubelet_settings_of_the_user_data_count() {
         });
     });
     let node = register("m5.large", user_data).await.unwrap();
-    let memory = 7_969_177_600_i64 - GIB - 796_917_760;
+    let memory = 7_969_177 * KIB - GIB - 7_969_177 * KIB / 10;
     assert_eq!(
         texts(&node.allocatable),
         [

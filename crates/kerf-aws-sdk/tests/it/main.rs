@@ -1,0 +1,7 @@
+//! Tests of the calls over HTTP: against a server with canned answers, and against the EC2 in
+//! memory.
+
+mod canned_server;
+mod clients;
+mod failures;
+mod round_trip;

@@ -1,0 +1,189 @@
+//! EC2 instances of this cluster: get, list, terminate and tag (spec 05 §16).
+//!
+//! Records of instances are kept in memory. A list replaces all of them, so that an instance that
+//! EC2 no longer reports is forgotten at the latest with the next list.
+
+mod record;
+mod to_claim;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use kerf_api::labels::{self, aws};
+use kerf_operator::Registry;
+use kerf_operator::metrics::Counter;
+
+use crate::aws_errors::find_aws_error;
+use crate::batcher::{BatcherMetrics, DescribeBatcher, INSTANCE_STATES, TerminateBatcher};
+use crate::ports::ec2::{DescribeInstances, Ec2, InstanceStateName};
+use crate::ports::{AwsError, AwsPorts, Filter, Tags, all_pages};
+use crate::settings::AwsSettings;
+
+pub(crate) use record::{InstanceRecord, RecordedReservation};
+pub(crate) use to_claim::{NODECLAIM_TAG, TypeData, to_instance};
+
+/// Tag that names the cluster of an instance.
+pub(crate) const CLUSTER_NAME_TAG: &str = "eks:eks-cluster-name";
+/// Page size of lists.
+const LIST_PAGE_SIZE: i32 = 1_000;
+/// Largest number of records that are kept.
+const RECORDS_MAX: usize = 100_000;
+
+/// Failure of a call about one instance.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum InstanceCallError {
+    /// EC2 does not know the instance, or it is terminated.
+    #[error("instance {0} not found")]
+    NotFound(String),
+    /// The instance could not be described.
+    #[error("failed to describe ec2 instances, {0}")]
+    Describe(#[source] AwsError),
+    /// The instance could not be terminated.
+    #[error("terminating instance {id}, {cause}")]
+    Terminate {
+        /// ID of the instance.
+        id: String,
+        /// The failure of the call.
+        #[source]
+        cause: AwsError,
+    },
+    /// The instance could not be tagged.
+    #[error("tagging instance {id}, {cause}")]
+    Tag {
+        /// ID of the instance.
+        id: String,
+        /// The failure of the call.
+        #[source]
+        cause: AwsError,
+    },
+}
+
+impl InstanceCallError {
+    /// Returns the fields of the failed call for log lines.
+    pub(crate) fn log_fields(&self) -> Vec<(String, serde_json::Value)> {
+        find_aws_error(self).map(AwsError::log_fields).unwrap_or_default()
+    }
+}
+
+/// Use of the records in memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ReadFrom {
+    /// A record in memory is good enough.
+    Cache,
+    /// EC2 is always called.
+    Ec2,
+}
+
+/// Reads, terminates and tags instances.
+pub(crate) struct Instances {
+    ec2: Arc<dyn Ec2>,
+    cluster_name: String,
+    uses_reservations: bool,
+    describe: DescribeBatcher,
+    terminate: TerminateBatcher,
+    termination_failures: Counter,
+    records: Mutex<BTreeMap<String, Arc<InstanceRecord>>>,
+}
+
+impl Instances {
+    pub(crate) fn new(
+        ports: &AwsPorts,
+        settings: &AwsSettings,
+        registry: &Registry,
+        batcher_metrics: BatcherMetrics,
+    ) -> Self {
+        Self {
+            ec2: ports.ec2.clone(),
+            cluster_name: settings.cluster_name.clone(),
+            uses_reservations: settings.reserved_capacity,
+            describe: DescribeBatcher::new(ports.ec2.clone(), batcher_metrics.clone()),
+            terminate: TerminateBatcher::new(ports.ec2.clone(), batcher_metrics),
+            termination_failures: registry.counter(
+                "karpenter_cloudprovider_instance_termination_failures_total",
+                "Number of failed instance terminations",
+                &["zone", "zone_id"],
+            ),
+            records: Mutex::default(),
+        }
+    }
+
+    /// Returns an instance that is not terminated.
+    pub(crate) async fn get(&self, id: &str, from: ReadFrom) -> Result<Arc<InstanceRecord>, InstanceCallError> {
+        if from == ReadFrom::Cache
+            && let Some(record) = self.lock().get(id)
+        {
+            return Ok(record.clone());
+        }
+        match self.describe.describe(id).await {
+            Ok(Some(instance)) => {
+                let record = Arc::new(InstanceRecord::new(instance, self.uses_reservations));
+                self.remember(&record);
+                Ok(record)
+            }
+            Ok(None) => Err(self.forget(id)),
+            Err(error) if error.is_not_found() => Err(self.forget(id)),
+            Err(error) => Err(InstanceCallError::Describe(error)),
+        }
+    }
+
+    /// Returns all instances of this cluster that are not terminated.
+    pub(crate) async fn list(&self) -> Result<Vec<Arc<InstanceRecord>>, InstanceCallError> {
+        let filters = vec![
+            Filter::any_of("tag-key", [labels::NODEPOOL]),
+            Filter::any_of("tag-key", [aws::EC2NODECLASS]),
+            Filter::new(format!("tag:{CLUSTER_NAME_TAG}"), &*self.cluster_name),
+            Filter::any_of("instance-state-name", INSTANCE_STATES.map(InstanceStateName::name)),
+        ];
+        let instances = all_pages(Some(LIST_PAGE_SIZE), |page| {
+            self.ec2.describe_instances(DescribeInstances { ids: Vec::new(), filters: filters.clone() }, page)
+        });
+        let instances = instances.await.map_err(InstanceCallError::Describe)?;
+        let records: Vec<Arc<InstanceRecord>> = instances
+            .into_iter()
+            .map(|instance| Arc::new(InstanceRecord::new(instance, self.uses_reservations)))
+            .collect();
+        *self.lock() = records.iter().take(RECORDS_MAX).map(|record| (record.id.clone(), record.clone())).collect();
+        Ok(records)
+    }
+
+    /// Begins the termination of an instance. Succeeds without a call if it has begun already.
+    pub(crate) async fn terminate(&self, id: &str) -> Result<(), InstanceCallError> {
+        let record = self.get(id, ReadFrom::Ec2).await?;
+        if record.state == InstanceStateName::ShuttingDown {
+            return Ok(());
+        }
+        self.terminate.terminate(id).await.map_err(|cause| {
+            if cause.is_not_found() {
+                return self.forget(id);
+            }
+            self.termination_failures.inc(&[&record.zone, &record.zone_id]);
+            InstanceCallError::Terminate { id: id.to_owned(), cause }
+        })
+    }
+
+    /// Sets tags of an instance. Tags with other keys stay.
+    pub(crate) async fn tag(&self, id: &str, tags: Tags) -> Result<(), InstanceCallError> {
+        self.ec2.create_tags(vec![id.to_owned()], tags).await.map_err(|cause| {
+            if cause.is_not_found() { self.forget(id) } else { InstanceCallError::Tag { id: id.to_owned(), cause } }
+        })
+    }
+
+    fn remember(&self, record: &Arc<InstanceRecord>) {
+        let mut records = self.lock();
+        if records.len() < RECORDS_MAX || records.contains_key(&record.id) {
+            records.insert(record.id.clone(), record.clone());
+        }
+    }
+
+    fn forget(&self, id: &str) -> InstanceCallError {
+        self.lock().remove(id);
+        InstanceCallError::NotFound(id.to_owned())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Arc<InstanceRecord>>> {
+        self.records.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests;

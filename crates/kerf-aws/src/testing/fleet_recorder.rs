@@ -1,0 +1,98 @@
+//! An EC2 that records fleet requests and can answer them by hand.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+
+use futures::FutureExt as _;
+
+use crate::ports::ec2::{
+    CreateFleet, CreateLaunchTemplate, DescribeImages, DescribeInstanceTypes, DescribeInstances,
+    DescribeLaunchTemplates, Ec2, Ec2Instance, FleetAnswer, Image, InstanceStateChange, InstanceTypeInfo,
+    InstanceTypeOffering, LaunchTemplate, LaunchTemplateRef, RunInstances, SecurityGroup, Subnet,
+};
+use crate::ports::{AwsError, AwsFuture, Filter, Page, PageRequest, Tags};
+
+/// Passes all calls on, except fleet requests that have a prepared answer.
+pub(crate) struct FleetRecorder {
+    inner: Arc<dyn Ec2>,
+    requests: Mutex<Vec<CreateFleet>>,
+    answers: Mutex<VecDeque<Result<FleetAnswer, AwsError>>>,
+}
+
+impl FleetRecorder {
+    pub(crate) fn new(inner: Arc<dyn Ec2>) -> Self {
+        Self { inner, requests: Mutex::default(), answers: Mutex::default() }
+    }
+
+    /// Answers the next request.
+    pub(crate) fn answer_next(&self, answer: Result<FleetAnswer, AwsError>) {
+        self.answers.lock().unwrap().push_back(answer);
+    }
+
+    /// Returns the requests since the last call.
+    pub(crate) fn take_requests(&self) -> Vec<CreateFleet> {
+        std::mem::take(&mut self.requests.lock().unwrap())
+    }
+}
+
+impl Ec2 for FleetRecorder {
+    fn describe_instance_types(&self, request: DescribeInstanceTypes) -> AwsFuture<'_, Page<InstanceTypeInfo>> {
+        self.inner.describe_instance_types(request)
+    }
+
+    fn describe_instance_type_offerings(&self, page: PageRequest) -> AwsFuture<'_, Page<InstanceTypeOffering>> {
+        self.inner.describe_instance_type_offerings(page)
+    }
+
+    fn describe_subnets(&self, filters: Vec<Filter>, page: PageRequest) -> AwsFuture<'_, Page<Subnet>> {
+        self.inner.describe_subnets(filters, page)
+    }
+
+    fn describe_security_groups(&self, filters: Vec<Filter>, page: PageRequest) -> AwsFuture<'_, Page<SecurityGroup>> {
+        self.inner.describe_security_groups(filters, page)
+    }
+
+    fn describe_images(&self, request: DescribeImages, page: PageRequest) -> AwsFuture<'_, Page<Image>> {
+        self.inner.describe_images(request, page)
+    }
+
+    fn create_launch_template(&self, request: CreateLaunchTemplate) -> AwsFuture<'_, LaunchTemplate> {
+        self.inner.create_launch_template(request)
+    }
+
+    fn describe_launch_templates(
+        &self,
+        request: DescribeLaunchTemplates,
+        page: PageRequest,
+    ) -> AwsFuture<'_, Page<LaunchTemplate>> {
+        self.inner.describe_launch_templates(request, page)
+    }
+
+    fn delete_launch_template(&self, template: LaunchTemplateRef) -> AwsFuture<'_, ()> {
+        self.inner.delete_launch_template(template)
+    }
+
+    fn create_fleet(&self, request: CreateFleet) -> AwsFuture<'_, FleetAnswer> {
+        self.requests.lock().unwrap().push(request.clone());
+        match self.answers.lock().unwrap().pop_front() {
+            Some(answer) => futures::future::ready(answer).boxed(),
+            None => self.inner.create_fleet(request),
+        }
+    }
+
+    fn run_instances(&self, request: RunInstances) -> AwsFuture<'_, String> {
+        self.inner.run_instances(request)
+    }
+
+    fn describe_instances(&self, request: DescribeInstances, page: PageRequest) -> AwsFuture<'_, Page<Ec2Instance>> {
+        self.inner.describe_instances(request, page)
+    }
+
+    fn terminate_instances(&self, ids: Vec<String>) -> AwsFuture<'_, Vec<InstanceStateChange>> {
+        self.inner.terminate_instances(ids)
+    }
+
+    fn create_tags(&self, ids: Vec<String>, tags: Tags) -> AwsFuture<'_, ()> {
+        self.inner.create_tags(ids, tags)
+    }
+}
