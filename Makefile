@@ -12,7 +12,7 @@ AWS_SDK_TESTS_MIN = 42
 MOTO_TESTS_MIN = 5
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-real test-aws referee-real scale-real idle latency week scenarios day-of-faults compare-builds tools fmt fmt-check lint doc unit bench oracle properties differential coverage fuzz
+.PHONY: help demo test test-real test-aws referee-real scale-real idle latency week scenarios day-of-faults compare-builds tools fmt fmt-check lint doc unit bench oracle properties differential differential-aws coverage fuzz
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -164,6 +164,13 @@ differential: ## compare with Karpenter on WORLDS (1000) and CLUSTERS (500) rand
 	$(CARGO) build --release --quiet --package kerf
 	$(CARGO) run --release --quiet --package kerf-referee --example differential -- "$$(hack/oracle/build.sh)" $${CARGO_TARGET_DIR:-target}/release/kerf $(WORLDS)
 	$(CARGO) run --release --quiet --package kerf-referee --example clusters -- differential "$$(hack/oracle/build.sh)" $${CARGO_TARGET_DIR:-target}/release/kerf $(CLUSTERS)
+
+# Each document is asked of `kerf aws ask` and of Karpenter's AWS provider (spec 11). A difference is asked three times before it counts.
+DOCUMENTS ?= 2000
+differential-aws: ## compare the AWS provider with Karpenter's on DOCUMENTS (2000) random inputs (needs Go)
+	@hack/python-client.sh "$${CARGO_TARGET_DIR:-target}/tmp/python-client"
+	$(CARGO) build --release --quiet --package kerf
+	$${CARGO_TARGET_DIR:-target}/tmp/python-client/bin/python hack/oracle-aws/differential.py $${CARGO_TARGET_DIR:-target}/release/kerf "$$(hack/oracle-aws/build.sh)" --count $(DOCUMENTS)
 
 coverage: ## list the edge cases of docs/spec that no test names
 	$(CARGO) xtask spec-coverage

@@ -8,12 +8,13 @@
 
 mod ec2nodeclass;
 mod kubelet;
+mod kubelet_v5;
 mod nodepool;
 mod structure;
 #[cfg(test)]
 mod tests;
 
-pub use ec2nodeclass::ec2nodeclass_hash;
+pub use ec2nodeclass::{HashV5Error, ec2nodeclass_hash, ec2nodeclass_hash_v5};
 pub use nodepool::nodepool_hash;
 
 /// Version of [`nodepool_hash`], stored in an annotation beside the hash.

@@ -46,16 +46,23 @@ pub struct VpcLimits {
 pub fn catalogue() -> &'static ShippedCatalogue {
     static CATALOGUE: OnceLock<ShippedCatalogue> = OnceLock::new();
     CATALOGUE.get_or_init(|| {
-        let file: CatalogueFile = decode(&unpacked(include_bytes!("../data/catalogue-us-west-2.json.gz")));
-        let mut instance_types = file.instance_types;
-        instance_types.sort_by(|a, b| a.name.cmp(&b.name));
-        let offerings = file.offerings.into_iter();
-        ShippedCatalogue {
-            instance_types,
-            offerings: offerings
-                .map(|offering| InstanceTypeOffering { instance_type: offering.instance_type, zone: offering.location })
-                .collect(),
-        }
+        let bytes = unpacked(include_bytes!("../data/catalogue-us-west-2.json.gz"));
+        parse_catalogue(&bytes).expect("the file is part of the program, and a test decodes it")
+    })
+}
+
+/// Reads a catalogue: a JSON object with `instanceTypes` and `offerings`, in the shapes of the AWS
+/// command line.
+pub fn parse_catalogue(json: &[u8]) -> Result<ShippedCatalogue, serde_json::Error> {
+    let file: CatalogueFile = serde_json::from_slice(json)?;
+    let mut instance_types = file.instance_types;
+    instance_types.sort_by(|a, b| a.name.cmp(&b.name));
+    let offerings = file.offerings.into_iter();
+    Ok(ShippedCatalogue {
+        instance_types,
+        offerings: offerings
+            .map(|offering| InstanceTypeOffering { instance_type: offering.instance_type, zone: offering.location })
+            .collect(),
     })
 }
 

@@ -1,10 +1,14 @@
 //! User data: the text by which an instance configures itself and joins the cluster (spec 05 §14).
 //!
-//! Built so far: AL2023 and Custom. A simulated instance joins by what this text says, so nothing
-//! that a node needs may reach it in another way.
+//! Each AMI family has a format of its own. A simulated instance joins by what this text says, so
+//! nothing that a node needs may reach it in another way.
 
+mod bootstrap_script;
+mod bottlerocket;
+mod kubelet_flags;
 mod mime;
 mod node_config;
+mod windows;
 
 use std::collections::BTreeMap;
 
@@ -17,6 +21,7 @@ use crate::instance_types::ami_family::AmiFamilyRules;
 use crate::instance_types::kubelet::ResolvedKubelet;
 use crate::settings::ClusterFacts;
 
+pub use bottlerocket::{BindCommand, SettingsError, bind_command};
 pub use mime::ArchiveError;
 
 /// Label that keeps Kerf from writing taints to a node that has registered with them.
@@ -46,6 +51,25 @@ pub struct UserDataInput<'a> {
     pub custom: Option<&'a str>,
     /// True if local disks are combined to the ephemeral storage.
     pub uses_raid0: bool,
+    /// The command by which a Bottlerocket image mounts the ephemeral storage, see
+    /// [`bind_command`].
+    pub bind_command: BindCommand,
+}
+
+impl UserDataInput<'_> {
+    /// Returns the number of pods of the node: `maxPods` of the class, or that of the types.
+    fn node_max_pods(&self) -> i64 {
+        self.resolved_kubelet.max_pods.unwrap_or(self.max_pods)
+    }
+
+    /// Returns the DNS servers of pods: those of the class, or the cluster's if it is known.
+    fn cluster_dns(&self) -> Vec<String> {
+        let own = &self.resolved_kubelet.settings().cluster_dns;
+        match self.cluster.dns_address {
+            Some(address) if own.is_empty() => vec![address.to_string()],
+            Some(_) | None => own.clone(),
+        }
+    }
 }
 
 /// Reason why user data cannot be rendered.
@@ -60,9 +84,9 @@ pub enum UserDataError {
     /// The document for nodes cannot be written as YAML.
     #[error("writing the NodeConfig: {0}")]
     Yaml(String),
-    /// This release has no user data for the family.
-    #[error("user data of AMI family {0} cannot be rendered yet; use AL2023 or Custom")]
-    UnsupportedFamily(AmiFamily),
+    /// `spec.userData` of a Bottlerocket class cannot be used.
+    #[error("invalid UserData {0}")]
+    Settings(#[from] SettingsError),
 }
 
 /// Returns the user data, not encoded.
@@ -70,19 +94,17 @@ pub fn render(family: &AmiFamilyRules, input: &UserDataInput<'_>) -> Result<Stri
     match &family.family {
         AmiFamily::Al2023 => node_config::render(input),
         AmiFamily::Custom => Ok(input.custom.unwrap_or_default().to_owned()),
-        family @ (AmiFamily::Al2
-        | AmiFamily::Bottlerocket
-        | AmiFamily::Windows2019
-        | AmiFamily::Windows2022
-        | AmiFamily::Windows2025
-        | AmiFamily::Unsupported(_)) => Err(UserDataError::UnsupportedFamily(family.clone())),
+        // An unknown family has the rules of AL2.
+        AmiFamily::Al2 | AmiFamily::Unsupported(_) => bootstrap_script::render(input),
+        AmiFamily::Bottlerocket => bottlerocket::render(input),
+        AmiFamily::Windows2019 | AmiFamily::Windows2022 | AmiFamily::Windows2025 => Ok(windows::render(input)),
     }
 }
 
 /// Returns the parts of a MIME archive as an instance reads them: content type and content.
 pub fn read_archive(user_data: &str) -> Result<Vec<(String, String)>, ArchiveError> {
     let parts = mime::read(user_data)?;
-    Ok(parts.into_iter().map(|part| (part.content_type, part.content)).collect())
+    Ok(parts.into_iter().map(mime::Part::into_type_and_content).collect())
 }
 
 /// Returns the labels with which a node registers: those of its claim and the capacity type,

@@ -20,7 +20,7 @@ use std::ffi::OsString;
 
 use clap::{Parser, Subcommand};
 
-pub(crate) use aws::AwsServeOptions;
+pub(crate) use aws::{AskOptions, AwsServeOptions, Question};
 pub(crate) use controller::{ControllerOptions, LogFormat, LogLevel};
 pub(crate) use crds::{CrdsOptions, CrdsOutput};
 pub(crate) use input::InputPath;
@@ -88,6 +88,8 @@ pub(crate) enum Command {
     SandboxRun(SandboxRunOptions),
     /// Serve an EC2 in memory over HTTP.
     AwsServe(AwsServeOptions),
+    /// Answer questions about the AWS provider.
+    AwsAsk(AskOptions),
 }
 
 /// A node autoscaler for Kubernetes that uses Karpenter's API.

@@ -1,6 +1,7 @@
 //! One module per command: each takes validated options and returns an exit code. A command calls
 //! the crates below and prints their result; it decides nothing itself.
 
+mod aws_ask;
 mod aws_serve;
 mod controller;
 mod controller_process;
@@ -31,6 +32,7 @@ pub(crate) fn run(command: Command, program: &Program, messages: &mut Messages<'
             sandbox::simulate(&options)
         }
         Command::Validate(options) => validate::run(&options, messages),
+        Command::AwsAsk(options) => aws_ask::run(&options),
         Command::AwsServe(options) => aws_serve::run(&options),
     }
 }
@@ -39,7 +41,8 @@ pub(crate) fn run(command: Command, program: &Program, messages: &mut Messages<'
 pub(crate) fn run_to_bytes(command: &Command, messages: &mut Messages<'_>) -> Result<(Vec<u8>, Exit), CommandFailure> {
     match command {
         Command::Plan(options) => plan::run_to_bytes(options, messages),
-        Command::AwsServe(_)
+        Command::AwsAsk(_)
+        | Command::AwsServe(_)
         | Command::Controller(_)
         | Command::Crds(_)
         | Command::Sandbox(_)

@@ -1,6 +1,7 @@
 //! Drift hash of an EC2NodeClass.
 
 use super::kubelet::canonical_json;
+use super::kubelet_v5::hash_kubelet;
 use super::structure::{StructHasher, hash_bool, hash_i32, hash_i64, hash_list, hash_map, hash_non_empty, hash_text};
 use crate::ec2nodeclass::{
     BlockDevice, BlockDeviceMapping, ConnectionTracking, CpuOptions, EC2NodeClassSpec, MetadataOptions,
@@ -13,14 +14,37 @@ use crate::quantity::{Quantity, QuantityError};
 /// size is not a quantity.
 pub fn ec2nodeclass_hash(spec: &EC2NodeClassSpec, ca_bundle: &str) -> Result<u64, QuantityError> {
     Ok(hash_list([
-        hash_spec(spec)?,
+        hash_spec(spec, None)?,
         hash_text(spec.effective_ami_family().as_str()),
         hash_text(ca_bundle),
         hash_text(&canonical_json(spec.kubelet.as_ref())),
     ]))
 }
 
-fn hash_spec(spec: &EC2NodeClassSpec) -> Result<u64, QuantityError> {
+/// Reason why a node class has no hash of version `v5`.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum HashV5Error {
+    /// A volume size is not a quantity.
+    #[error(transparent)]
+    VolumeSize(#[from] QuantityError),
+    /// `spec.kubelet` has a field that Karpenter 1.14 cannot read.
+    #[error("spec.kubelet: {0}")]
+    Kubelet(String),
+}
+
+/// Returns the hash of version `v5`, which Karpenter 1.12 to 1.14 write. Nothing in Kerf compares
+/// it; it shows that hashes are computed as Karpenter computes them.
+pub fn ec2nodeclass_hash_v5(spec: &EC2NodeClassSpec, ca_bundle: &str) -> Result<u64, HashV5Error> {
+    let kubelet = spec.kubelet.as_ref().map(hash_kubelet).transpose().map_err(HashV5Error::Kubelet)?;
+    Ok(hash_list([
+        hash_spec(spec, kubelet)?,
+        hash_text(spec.effective_ami_family().as_str()),
+        hash_text(ca_bundle),
+    ]))
+}
+
+/// Hashes the spec; `kubelet` is the hash of its field `Kubelet`, which only `v5` has.
+fn hash_spec(spec: &EC2NodeClassSpec, kubelet: Option<u64>) -> Result<u64, QuantityError> {
     let devices = spec.block_device_mappings.as_ref();
     let devices = devices.map(|all| all.iter().map(device_mapping).collect::<Result<Vec<_>, _>>()).transpose()?;
     Ok(StructHasher::named("EC2NodeClassSpec")
@@ -30,6 +54,7 @@ fn hash_spec(spec: &EC2NodeClassSpec) -> Result<u64, QuantityError> {
         .field("Role", spec.role.as_deref().and_then(hash_non_empty))
         .field("InstanceProfile", spec.instance_profile.as_deref().map(hash_text))
         .field("Tags", spec.tags.as_ref().map(hash_map))
+        .field("Kubelet", kubelet)
         .field("BlockDeviceMappings", devices.map(hash_list))
         .field("InstanceStorePolicy", spec.instance_store_policy.as_ref().map(|policy| hash_text(policy.as_str())))
         .field(

@@ -36,9 +36,12 @@ pub(super) fn hash_list(elements: impl IntoIterator<Item = u64>) -> u64 {
 }
 
 pub(super) fn hash_map<K: AsRef<str>, V: AsRef<str>>(entries: impl IntoIterator<Item = (K, V)>) -> u64 {
-    hash_u64(hash_list(
-        entries.into_iter().map(|(key, value)| hash_pair(hash_text(key.as_ref()), hash_text(value.as_ref()))),
-    ))
+    hash_map_of(entries.into_iter().map(|(key, value)| (hash_text(key.as_ref()), hash_text(value.as_ref()))))
+}
+
+/// Hashes a map whose keys and values are hashed already.
+pub(super) fn hash_map_of(entries: impl IntoIterator<Item = (u64, u64)>) -> u64 {
+    hash_u64(hash_list(entries.into_iter().map(|(key, value)| hash_pair(key, value))))
 }
 
 /// Hashes a struct: its name, then its fields in the order of their declaration.

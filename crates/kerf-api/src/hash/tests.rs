@@ -105,6 +105,31 @@ fn spec_01_119_node_class_vectors() {
     }
 }
 
+// Vectors of spec 06 §6.4.
+#[test]
+fn hashes_of_version_v5_are_those_of_karpenter_1_14() {
+    for (changes, hash) in [
+        (json!({}), 2_608_468_723_537_941_485),
+        (json!({"userData": "userdata-test-2"}), 2_153_344_579_995_979_450),
+        (json!({"context": "context-2"}), 11_612_053_647_989_098_410),
+        (json!({"detailedMonitoring": true}), 11_845_605_438_531_206_428),
+        (json!({"instanceStorePolicy": "RAID0"}), 6_430_637_013_089_544_585),
+        (json!({"connectionTracking": {"tcpEstablishedTimeout": 300}}), 12_177_489_405_137_904_098),
+        (json!({"cpuOptions": {"nestedVirtualization": "enabled"}}), 17_001_101_224_536_964_682),
+    ] {
+        let mut spec = base_class_spec();
+        for (field, value) in changes.as_object().unwrap() {
+            spec[field] = value.clone();
+        }
+        let spec: EC2NodeClassSpec = serde_json::from_value(spec).unwrap();
+        assert_eq!(ec2nodeclass_hash_v5(&spec, "test-ca-bundle"), Ok(hash), "{changes}");
+    }
+    let mut spec = base_class_spec();
+    spec["kubelet"] = json!({"maxPods": "vcpus * 10"});
+    let error = ec2nodeclass_hash_v5(&serde_json::from_value(spec).unwrap(), "").unwrap_err();
+    assert!(error.to_string().starts_with("spec.kubelet: invalid type: string"), "{error}");
+}
+
 // spec 03 #8 and spec 03 #9
 #[test]
 fn spec_01_113_only_what_a_node_is_made_from_changes_the_pools_hash() {

@@ -96,8 +96,9 @@ fn class_labels(
 fn type_labels(info: &InstanceTypeInfo) -> Vec<LabelValues> {
     let name = NameParts::new(&info.name);
     let processor = info.processor.as_ref();
+    // EC2 reports no clock speed for some old types, such as c1.medium. Their label is 0.
     let clock_mhz =
-        processor.and_then(|cpu| cpu.sustained_clock_speed_in_ghz).map(|ghz| (ghz * 1_000.0).round() as i64);
+        processor.map(|cpu| (cpu.sustained_clock_speed_in_ghz.unwrap_or_default() * 1_000.0).round() as i64);
     let ebs = info.ebs.as_ref().filter(|ebs| ebs.ebs_optimized_support == "default");
     let ebs_mbps = ebs.and_then(|ebs| ebs.ebs_optimized_info).map(|info| info.maximum_bandwidth_in_mbps);
     let storage = info.storage.as_ref().filter(|storage| storage.nvme_support != "unsupported");

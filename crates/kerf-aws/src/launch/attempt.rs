@@ -141,6 +141,7 @@ impl LaunchPlan<'_> {
             .map(|group| LaunchTemplateInput {
                 class_name: self.class.metadata.name.as_deref().unwrap_or_default(),
                 class: &spec,
+                amis: status.amis.as_deref().unwrap_or_default(),
                 kubelet: &kubelet,
                 cluster_name: &self.context.settings.cluster_name,
                 cluster: &facts,

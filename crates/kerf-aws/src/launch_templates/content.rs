@@ -76,6 +76,7 @@ impl LaunchTemplateInput<'_> {
             taints: &self.taints,
             custom: self.class.user_data.as_deref(),
             uses_raid0: self.class.instance_store_policy == Some(InstanceStorePolicy::Raid0),
+            bind_command: user_data::bind_command(&self.class.ami_selector_terms, self.amis),
         };
         let text = user_data::render(self.family(), &input)?;
         if text.len() >= USER_DATA_WARN_BYTES {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use kerf_api::ec2nodeclass::EC2NodeClassSpec;
+use kerf_api::ec2nodeclass::{Ami, EC2NodeClassSpec};
 use kerf_api::taints::Taint;
 
 use crate::instance_types::kubelet::ResolvedKubelet;
@@ -17,6 +17,8 @@ pub struct LaunchTemplateInput<'a> {
     pub class_name: &'a str,
     /// Spec of the node class.
     pub class: &'a EC2NodeClassSpec,
+    /// Images from the status of the node class.
+    pub amis: &'a [Ami],
     /// Interpreted kubelet settings of the node class, without expressions.
     pub kubelet: &'a ResolvedKubelet,
     /// The EKS cluster that nodes join; part of tags and user data.

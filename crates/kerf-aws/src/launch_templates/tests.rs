@@ -79,6 +79,7 @@ impl TemplateFixture {
         LaunchTemplateInput {
             class_name: "default",
             class: &self.class,
+            amis: &[],
             kubelet: &self.kubelet,
             cluster_name: "test-cluster",
             cluster: &self.cluster,

@@ -3,18 +3,52 @@
 
 use std::fmt::Write as _;
 
+/// Header that says how the content of a part is encoded, in lower case.
+const TRANSFER_ENCODING: &str = "content-transfer-encoding";
+
 /// Boundary of the archives that Kerf writes.
 const BOUNDARY: &str = "//";
 
 /// Content type of a shell script.
 pub(super) const SHELL_SCRIPT: &str = "text/x-shellscript; charset=\"us-ascii\"";
 
+/// Returns the parts of custom user data that is an archive, or one part of type `otherwise`. Empty
+/// user data has no part.
+pub(super) fn custom_parts(custom: &str, otherwise: impl FnOnce() -> &'static str) -> Result<Vec<Part>, ArchiveError> {
+    if custom.is_empty() {
+        return Ok(Vec::new());
+    }
+    if is_archive(custom) {
+        return read(custom);
+    }
+    Ok(vec![Part::new(otherwise(), custom.to_owned())])
+}
+
 /// A part of an archive.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Part {
-    /// Value of the header `Content-Type`; empty if the part has none.
-    pub(super) content_type: String,
-    pub(super) content: String,
+    /// Names, as MIME writes them, and values. Sorted by name.
+    headers: Vec<(String, String)>,
+    content: String,
+}
+
+impl Part {
+    /// Returns a part whose only header is its content type.
+    pub(super) fn new(content_type: &str, content: String) -> Self {
+        Self { headers: vec![("Content-Type".to_owned(), content_type.to_owned())], content }
+    }
+
+    /// Returns the content type, which is empty if the part has none, and the content.
+    pub(super) fn into_type_and_content(self) -> (String, String) {
+        let own = self.headers.into_iter().find(|(name, _)| name == "Content-Type");
+        (own.map(|(_, value)| value).unwrap_or_default(), self.content)
+    }
+
+    /// Returns the part with its content type as the only header.
+    pub(super) fn with_content_type_only(self) -> Self {
+        let (content_type, content) = self.into_type_and_content();
+        Self::new(&content_type, content)
+    }
 }
 
 /// Reason why user data that begins like an archive is none.
@@ -42,7 +76,7 @@ pub enum ArchiveError {
 
 /// Returns true if the text is meant as an archive. White space before it counts as meant: the
 /// archive then cannot be read, and the user gets an error instead of a script that fails at boot.
-pub(super) fn is_archive(text: &str) -> bool {
+fn is_archive(text: &str) -> bool {
     let text = text.trim();
     text.starts_with("MIME-Version:") || text.starts_with("Content-Type:")
 }
@@ -52,7 +86,11 @@ pub(super) fn write(parts: &[Part]) -> String {
     let mut archive = format!("MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=\"{BOUNDARY}\"\n\n");
     for part in parts {
         // Writing to a String cannot fail.
-        let _ = write!(archive, "--{BOUNDARY}\nContent-Type: {}\n\n{}\n", part.content_type, part.content);
+        let _ = writeln!(archive, "--{BOUNDARY}");
+        for (name, value) in &part.headers {
+            let _ = writeln!(archive, "{name}: {value}");
+        }
+        let _ = write!(archive, "\n{}\n", part.content);
     }
     let _ = writeln!(archive, "--{BOUNDARY}--");
     archive.replace('\r', "")
@@ -107,15 +145,28 @@ impl Header {
         self.0.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
-    fn part(&self, content: String) -> Result<Part, ArchiveError> {
-        let encoding = self.get("content-transfer-encoding").unwrap_or_default();
+    fn part(mut self, content: String) -> Result<Part, ArchiveError> {
+        let encoding = self.get(TRANSFER_ENCODING).unwrap_or_default();
         let content = if encoding.eq_ignore_ascii_case("quoted-printable") {
+            self.0.retain(|(name, _)| name != TRANSFER_ENCODING);
             decode_quoted_printable(&content)?
         } else {
             content
         };
-        Ok(Part { content_type: self.get("content-type").unwrap_or_default().to_owned(), content })
+        let mut headers: Vec<(String, String)> =
+            self.0.into_iter().map(|(name, value)| (canonical_name(&name), value)).collect();
+        headers.sort_by(|(one, _), (two, _)| one.cmp(two));
+        Ok(Part { headers, content })
     }
+}
+
+/// Returns the name of a header with a capital letter at the beginning of each word.
+fn canonical_name(lower_case: &str) -> String {
+    let words = lower_case.split('-').map(|word| match word.split_at_checked(1) {
+        Some((first, rest)) => format!("{}{rest}", first.to_ascii_uppercase()),
+        None => word.to_owned(),
+    });
+    words.collect::<Vec<_>>().join("-")
 }
 
 /// Reads header lines up to a blank line. Returns `None` at the end of the text.

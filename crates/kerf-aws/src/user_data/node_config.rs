@@ -11,23 +11,15 @@ const NODE_CONFIG: &str = "application/node.eks.aws";
 
 /// Returns the user data.
 pub(super) fn render(input: &UserDataInput<'_>) -> Result<String, UserDataError> {
-    let mut parts = custom_parts(input.custom.unwrap_or_default())?;
+    let custom = input.custom.unwrap_or_default();
+    let content_type = || if is_mapping_or_empty(custom) { NODE_CONFIG } else { SHELL_SCRIPT };
+    let parts = mime::custom_parts(custom, content_type)?.into_iter();
+    let mut parts: Vec<Part> = parts.map(Part::with_content_type_only).collect();
     let document = document(input)?;
     let yaml = serde_yaml_ng::to_string(&document).map_err(|error| UserDataError::Yaml(error.to_string()))?;
     let content = format!("# Kerf Generated NodeConfig\n{yaml}");
-    parts.push(Part { content_type: NODE_CONFIG.to_owned(), content });
+    parts.push(Part::new(NODE_CONFIG, content));
     Ok(mime::write(&parts))
-}
-
-fn custom_parts(custom: &str) -> Result<Vec<Part>, UserDataError> {
-    if custom.is_empty() {
-        return Ok(Vec::new());
-    }
-    if mime::is_archive(custom) {
-        return Ok(mime::read(custom)?);
-    }
-    let content_type = if is_mapping_or_empty(custom) { NODE_CONFIG } else { SHELL_SCRIPT };
-    Ok(vec![Part { content_type: content_type.to_owned(), content: custom.to_owned() }])
 }
 
 /// Returns true if the first YAML document of the text is a mapping or empty.
@@ -71,18 +63,14 @@ fn document(input: &UserDataInput<'_>) -> Result<Value, UserDataError> {
 fn kubelet_config(input: &UserDataInput<'_>) -> Map<String, Value> {
     let settings = input.resolved_kubelet.settings();
     let mut config = input.kubelet.cloned().unwrap_or_default();
-    config.insert("maxPods".into(), json!(input.resolved_kubelet.max_pods.unwrap_or(input.max_pods)));
+    config.insert("maxPods".into(), json!(input.node_max_pods()));
     config.insert("kubeReserved".into(), json!(settings.kube_reserved));
     config.insert("systemReserved".into(), json!(settings.system_reserved));
     let periods = settings.eviction_soft_grace_period.iter();
     let periods: Map<String, Value> =
         periods.map(|(signal, period)| (signal.clone(), json!(period.to_string()))).collect();
     config.insert("evictionSoftGracePeriod".into(), Value::Object(periods));
-    let cluster_dns = match input.cluster.dns_address {
-        Some(address) if settings.cluster_dns.is_empty() => json!([address.to_string()]),
-        Some(_) | None => json!(settings.cluster_dns),
-    };
-    config.insert("clusterDNS".into(), cluster_dns);
+    config.insert("clusterDNS".into(), json!(input.cluster_dns()));
     let taints: Vec<Value> = input
         .taints
         .iter()

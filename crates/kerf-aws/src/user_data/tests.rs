@@ -42,6 +42,7 @@ fn rendered(cluster: &ClusterFacts, kubelet: Value, custom: Option<&str>) -> Res
         taints: &node_taints(&[], &[]),
         custom,
         uses_raid0: false,
+        bind_command: BindCommand::default(),
     };
     render(al2023(), &input)
 }
@@ -88,6 +89,7 @@ fn user_data_of_al2023() {
         taints: &taints,
         custom: None,
         uses_raid0: true,
+        bind_command: BindCommand::default(),
     };
     insta::assert_snapshot!(render(al2023(), &input).unwrap(), @r#"
     MIME-Version: 1.0
@@ -246,6 +248,7 @@ fn custom_images_get_the_user_data_as_it_is() {
         taints: &[],
         custom: Some("anything\r\n"),
         uses_raid0: false,
+        bind_command: BindCommand::default(),
     };
     assert_eq!(render(custom, &input).unwrap(), "anything\r\n");
     input.custom = None;

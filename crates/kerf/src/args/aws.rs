@@ -1,6 +1,8 @@
 //! Arguments of `kerf aws`.
 
-use clap::{Args, Subcommand};
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand, ValueEnum};
 
 use super::Command;
 use super::aws_settings::is_absolute_url;
@@ -24,6 +26,41 @@ pub(crate) struct TypedAws {
 #[derive(Debug, Subcommand)]
 enum TypedAwsCommand {
     Serve(TypedAwsServe),
+    #[command(hide = true)]
+    Ask(TypedAwsAsk),
+}
+
+/// Answer questions about the AWS provider for the documents on standard input
+/// (docs/spec/11-aws-questions.md).
+#[derive(Debug, Args)]
+#[command(help_template = super::HELP_TEMPLATE)]
+struct TypedAwsAsk {
+    /// The question.
+    #[arg(value_name = "QUESTION")]
+    question: Question,
+    /// JSON file with instanceTypes and offerings [default: those that Kerf ships].
+    #[arg(long, value_name = "FILE")]
+    catalogue: Option<PathBuf>,
+}
+
+/// A question about the AWS provider (spec 11 §2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Question {
+    /// The instance types of a node class.
+    InstanceTypes,
+    /// The user data of a node.
+    #[value(name = "userdata")]
+    UserData,
+    /// The hash of a node class, version v5.
+    Hash,
+}
+
+/// Options of `kerf aws ask`.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct AskOptions {
+    pub(crate) question: Question,
+    /// File of instance types and zones; `None` for the shipped ones.
+    pub(crate) catalogue: Option<PathBuf>,
 }
 
 /// Serve an EC2 in memory over HTTP, in the wire formats of AWS.
@@ -71,12 +108,22 @@ pub(crate) struct AwsServeOptions {
 
 impl TypedAws {
     pub(super) fn resolve(self) -> Result<Command, CommandFailure> {
-        let TypedAwsCommand::Serve(typed) = self.command;
+        match self.command {
+            TypedAwsCommand::Serve(typed) => typed.resolve(),
+            TypedAwsCommand::Ask(typed) => {
+                Ok(Command::AwsAsk(AskOptions { question: typed.question, catalogue: typed.catalogue }))
+            }
+        }
+    }
+}
+
+impl TypedAwsServe {
+    fn resolve(self) -> Result<Command, CommandFailure> {
         let mut problems = Vec::new();
-        if typed.cluster_name.trim().is_empty() {
+        if self.cluster_name.trim().is_empty() {
             problems.push(Problem::new("--cluster-name must not be empty"));
         }
-        if let Some(endpoint) = typed.cluster_endpoint.as_deref().filter(|endpoint| !is_absolute_url(endpoint)) {
+        if let Some(endpoint) = self.cluster_endpoint.as_deref().filter(|endpoint| !is_absolute_url(endpoint)) {
             let message = format!("--cluster-endpoint: \"{endpoint}\" is not a URL with scheme and host");
             problems.push(Problem::new(message).with_hint("give for example https://127.0.0.1:6443"));
         }
@@ -84,10 +131,10 @@ impl TypedAws {
             return Err(CommandFailure::BadInput(problems));
         }
         Ok(Command::AwsServe(AwsServeOptions {
-            cluster_name: typed.cluster_name,
-            cluster_endpoint: typed.cluster_endpoint,
-            kubernetes_version: typed.kubernetes_version,
-            port: typed.port,
+            cluster_name: self.cluster_name,
+            cluster_endpoint: self.cluster_endpoint,
+            kubernetes_version: self.kubernetes_version,
+            port: self.port,
         }))
     }
 }

@@ -105,6 +105,7 @@ async fn ensure_template(
     let input = LaunchTemplateInput {
         class_name: class.metadata.name.as_deref().unwrap_or_default(),
         class: &spec,
+        amis: status.amis.as_deref().unwrap_or_default(),
         kubelet: &kubelet,
         cluster_name: &context.settings.cluster_name,
         cluster: &facts,

@@ -1,0 +1,260 @@
+//! The document of a question (spec 11 §1): the settings, what AWS holds, what the cluster holds,
+//! and what is asked. Absent and `null` members have the documented defaults.
+
+use std::collections::BTreeMap;
+
+use kerf_api::ec2nodeclass::EC2NodeClass;
+use kerf_api::nodeclaim::NodeClaim;
+use kerf_aws::data::ShippedCatalogue;
+use kerf_aws::ports::ec2::{InstanceTypeInfo, InstanceTypeOffering};
+use kerf_aws::{AwsSettings, ClusterFacts};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use super::QuestionError;
+
+/// The members of a document that the questions read.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct Document {
+    pub(super) options: Option<Options>,
+    /// Names or descriptions; `None` for the whole catalogue.
+    instance_types: Option<Vec<Value>>,
+    offerings: Option<Vec<OfferingEntry>>,
+    pub(super) prices: Option<Prices>,
+    subnets: Option<Vec<Value>>,
+    pub(super) unavailable: Option<Vec<Mark>>,
+    node_class: Option<Value>,
+    node_claim: Option<Value>,
+    pub(super) max_pods: Option<i64>,
+    capacity_type: Option<String>,
+}
+
+/// Settings of the provider and facts about the cluster.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct Options {
+    region: Option<String>,
+    cluster_name: Option<String>,
+    cluster_endpoint: Option<String>,
+    #[serde(rename = "clusterCABundle")]
+    cluster_ca_bundle: Option<String>,
+    #[serde(rename = "clusterCIDR")]
+    cluster_cidr: Option<String>,
+    #[serde(rename = "clusterDNS")]
+    cluster_dns: Option<String>,
+    kubernetes_version: Option<String>,
+    vm_memory_overhead_percent: Option<f64>,
+    #[serde(rename = "reservedENIs")]
+    reserved_enis: Option<u32>,
+    #[serde(rename = "isolatedVPC")]
+    isolated_vpc: Option<bool>,
+    disable_dry_run: Option<bool>,
+    feature_gates: Option<BTreeMap<String, bool>>,
+    min_values_policy: Option<String>,
+}
+
+/// Prices as successful updates brought them.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct Prices {
+    pub(super) on_demand: Option<BTreeMap<String, f64>>,
+    /// By type and zone; `None` if there was no update yet.
+    pub(super) spot: Option<BTreeMap<String, BTreeMap<String, f64>>>,
+}
+
+/// A mark of missing capacity: a pool, a whole capacity type, or a subnet. Absent members are
+/// empty.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct Mark {
+    pub(super) capacity_type: String,
+    pub(super) instance_type: String,
+    pub(super) zone: String,
+    pub(super) placement_group: String,
+    pub(super) partition: String,
+    pub(super) subnet: String,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct OfferingEntry {
+    instance_type: String,
+    location: String,
+}
+
+impl Options {
+    pub(super) fn region(&self) -> &str {
+        text_or(self.region.as_ref(), "us-west-2")
+    }
+
+    /// Returns the CA bundle of the nodes; empty if none is known.
+    pub(super) fn ca_bundle(&self) -> &str {
+        self.cluster_ca_bundle.as_deref().unwrap_or("Y2EtYnVuZGxlCg==")
+    }
+
+    pub(super) fn settings(&self) -> AwsSettings {
+        let mut settings = AwsSettings::new(text_or(self.cluster_name.as_ref(), "test-cluster"));
+        settings.cluster_endpoint = Some(self.endpoint().to_owned());
+        settings.cluster_ca_bundle = non_empty(self.ca_bundle());
+        settings.isolated_vpc = self.isolated_vpc.unwrap_or(false);
+        settings.vm_memory_overhead_percent = self.vm_memory_overhead_percent.unwrap_or(0.075);
+        settings.reserved_enis = self.reserved_enis.unwrap_or(0);
+        settings.disable_dry_run = self.disable_dry_run.unwrap_or(false);
+        settings.reserved_capacity = self.gate("ReservedCapacity").unwrap_or(true);
+        settings.node_class_cel = self.gate("NodeClassCEL").unwrap_or(false);
+        settings.min_values_best_effort = self.min_values_policy.as_deref() == Some("BestEffort");
+        settings
+    }
+
+    pub(super) fn cluster_facts(&self) -> ClusterFacts {
+        ClusterFacts {
+            region: self.region().to_owned(),
+            endpoint: self.endpoint().to_owned(),
+            ca_bundle: non_empty(self.ca_bundle()),
+            dns_address: self.cluster_dns.as_deref().unwrap_or("10.100.0.10").parse().ok(),
+            kubernetes_version: text_or(self.kubernetes_version.as_ref(), "1.34").to_owned(),
+            service_cidr: non_empty(self.cluster_cidr.as_deref().unwrap_or("10.100.0.0/16")),
+        }
+    }
+
+    fn endpoint(&self) -> &str {
+        text_or(self.cluster_endpoint.as_ref(), "https://test-cluster")
+    }
+
+    fn gate(&self, name: &str) -> Option<bool> {
+        let gates = self.feature_gates.as_ref()?;
+        gates.iter().find(|(gate, _)| gate.eq_ignore_ascii_case(name)).map(|(_, is_on)| *is_on)
+    }
+}
+
+impl Document {
+    pub(super) fn options(&self) -> Options {
+        self.options.clone().unwrap_or_default()
+    }
+
+    pub(super) fn capacity_type(&self) -> &str {
+        text_or(self.capacity_type.as_ref(), "on-demand")
+    }
+
+    /// Returns the node class of the question, with the defaults of spec 11 §1.3.
+    pub(super) fn node_class(&self) -> Result<EC2NodeClass, QuestionError> {
+        let Some(Value::Object(class)) = &self.node_class else {
+            return Err(QuestionError::other("the document has no nodeClass"));
+        };
+        let mut class = class.clone();
+        fill_metadata(&mut class, "default", "nodeclass-uid");
+        let spec = class.entry("spec").or_insert_with(|| json!({}));
+        if let Value::Object(spec) = spec {
+            for terms in ["amiSelectorTerms", "subnetSelectorTerms", "securityGroupSelectorTerms"] {
+                spec.entry(terms).or_insert_with(|| json!([]));
+            }
+        }
+        serde_json::from_value(Value::Object(class)).map_err(|error| QuestionError::other(format!("nodeClass: {error}")))
+    }
+
+    /// Returns the claim of the question, with the defaults of spec 11 §1.3.
+    pub(super) fn node_claim(&self) -> Result<NodeClaim, QuestionError> {
+        let mut claim = match &self.node_claim {
+            Some(Value::Object(claim)) => claim.clone(),
+            Some(_) | None => Map::new(),
+        };
+        fill_metadata(&mut claim, "claim", "nodeclaim-uid");
+        let spec = claim.entry("spec").or_insert_with(|| json!({}));
+        if let Value::Object(spec) = spec {
+            spec.entry("requirements").or_insert_with(|| json!([]));
+            let class = json!({ "group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default" });
+            spec.entry("nodeClassRef").or_insert(class);
+        }
+        serde_json::from_value(Value::Object(claim)).map_err(|error| QuestionError::other(format!("nodeClaim: {error}")))
+    }
+
+    /// Returns the instance types of the document, completed from the catalogue, and their zones.
+    pub(super) fn catalogue(
+        &self,
+        common: &ShippedCatalogue,
+        class: &EC2NodeClass,
+    ) -> Result<ShippedCatalogue, QuestionError> {
+        let own_offerings = self.offerings.as_ref().map(|offerings| {
+            let offerings = offerings.iter();
+            offerings
+                .map(|entry| InstanceTypeOffering {
+                    instance_type: entry.instance_type.clone(),
+                    zone: entry.location.clone(),
+                })
+                .collect()
+        });
+        let Some(items) = &self.instance_types else {
+            return Ok(ShippedCatalogue {
+                instance_types: common.instance_types.clone(),
+                offerings: own_offerings.unwrap_or_else(|| common.offerings.clone()),
+            });
+        };
+        let mut instance_types = Vec::with_capacity(items.len());
+        for item in items {
+            instance_types.push(instance_type(item, common)?);
+        }
+        let zones = self.zones(class);
+        let offerings = own_offerings.unwrap_or_else(|| {
+            let types = instance_types.iter();
+            types
+                .flat_map(|info| {
+                    zones.iter().map(|zone| InstanceTypeOffering {
+                        instance_type: info.name.clone(),
+                        zone: zone.clone(),
+                    })
+                })
+                .collect()
+        });
+        Ok(ShippedCatalogue { instance_types, offerings })
+    }
+
+    /// Returns the zones of the class's status and of the document's subnets.
+    fn zones(&self, class: &EC2NodeClass) -> Vec<String> {
+        let status = class.status.as_ref().and_then(|status| status.subnets.as_deref()).unwrap_or_default();
+        let described = self.subnets.iter().flatten();
+        let described = described.filter_map(|subnet| subnet["AvailabilityZone"].as_str());
+        let mut zones: Vec<String> = Vec::new();
+        for zone in status.iter().map(|subnet| subnet.zone.as_str()).chain(described) {
+            if !zones.iter().any(|known| known == zone) {
+                zones.push(zone.to_owned());
+            }
+        }
+        zones
+    }
+}
+
+/// Returns a type that is described in full, or the one of this name in the catalogue.
+fn instance_type(item: &Value, common: &ShippedCatalogue) -> Result<InstanceTypeInfo, QuestionError> {
+    let name = item.as_str().or_else(|| item["InstanceType"].as_str()).unwrap_or_default();
+    if item.get("VCpuInfo").is_none()
+        && let Some(known) = common.instance_types.iter().find(|info| info.name == name)
+    {
+        return Ok(known.clone());
+    }
+    if item.is_string() {
+        return Ok(InstanceTypeInfo { name: name.to_owned(), ..InstanceTypeInfo::default() });
+    }
+    InstanceTypeInfo::deserialize(item).map_err(|error| QuestionError::other(format!("instanceTypes: {name}: {error}")))
+}
+
+fn fill_metadata(object: &mut Map<String, Value>, name: &str, uid: &str) {
+    let metadata = object.entry("metadata").or_insert_with(|| json!({}));
+    if let Value::Object(metadata) = metadata {
+        metadata.entry("name").or_insert_with(|| json!(name));
+        metadata.entry("uid").or_insert_with(|| json!(uid));
+        metadata.entry("generation").or_insert_with(|| json!(1));
+    }
+}
+
+/// Returns the text, or the default if it is absent or empty.
+fn text_or<'a>(text: Option<&'a String>, default: &'a str) -> &'a str {
+    match text {
+        Some(text) if !text.is_empty() => text,
+        Some(_) | None => default,
+    }
+}
+
+fn non_empty(text: &str) -> Option<String> {
+    if text.is_empty() { None } else { Some(text.to_owned()) }
+}

@@ -1,0 +1,136 @@
+//! The question `instance-types` (spec 11 §2.1).
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use kerf_api::labels::{self, aws};
+use kerf_api::slim::ResourceList;
+use kerf_aws::data::ShippedCatalogue;
+use kerf_aws::instance_types::{InstanceTypeCatalogue, InstanceTypeSettings};
+use kerf_aws::pricing::Pricing;
+use kerf_aws::unavailable_offerings::{InstancePool, PoolScope, UnavailableOfferings};
+use kerf_engine::Price;
+use kerf_engine::catalogue::{InstanceTypeRef, OfferingRef};
+use kerf_engine::requirement::{Requirement, Requirements};
+use kerf_runtime::Clock;
+use serde_json::{Map, Value, json};
+
+use super::QuestionError;
+use super::document::{Document, Mark};
+
+/// Returns every type of the node class, sorted by name.
+pub(super) fn answer(document: &Document, common: &ShippedCatalogue) -> Result<Value, QuestionError> {
+    let class = document.node_class()?;
+    let options = document.options();
+    let known = document.catalogue(common, &class)?;
+    let pricing = Arc::new(Pricing::new(options.region()));
+    merge_prices(&pricing, document)?;
+    let clock = Clock::system();
+    let unavailable = Arc::new(UnavailableOfferings::new(clock));
+    for mark in document.unavailable.iter().flatten() {
+        apply_mark(&unavailable, mark);
+    }
+    let settings = InstanceTypeSettings::new(options.region(), &options.settings());
+    let catalogue = InstanceTypeCatalogue::new(settings, pricing, unavailable, clock);
+    catalogue.set_catalogue(known.instance_types, known.offerings);
+    let list = catalogue.list(&class).map_err(QuestionError::other)?;
+    let types: Vec<Value> = list.iter().map(describe_type).collect();
+    Ok(json!({ "instanceTypes": types }))
+}
+
+/// Merges the prices of updates. An update without prices is a failed one, as in spec 05 §7.
+fn merge_prices(pricing: &Pricing, document: &Document) -> Result<(), QuestionError> {
+    let Some(prices) = &document.prices else { return Ok(()) };
+    if let Some(on_demand) = &prices.on_demand {
+        if on_demand.is_empty() {
+            return Err(QuestionError::other("no on-demand pricing found"));
+        }
+        let exact = on_demand.iter().filter_map(|(name, dollars)| Some((name.clone(), Price::from_dollars(*dollars)?)));
+        pricing.merge_on_demand(exact);
+    }
+    if let Some(spot) = &prices.spot {
+        if spot.values().all(BTreeMap::is_empty) {
+            return Err(QuestionError::other("no spot pricing found"));
+        }
+        let exact = spot.iter().flat_map(|(name, zones)| {
+            let zones = zones.iter();
+            zones.filter_map(|(zone, dollars)| Some((name.clone(), zone.clone(), Price::from_dollars(*dollars)?)))
+        });
+        pricing.merge_spot(exact);
+    }
+    Ok(())
+}
+
+fn apply_mark(unavailable: &UnavailableOfferings, mark: &Mark) {
+    if !mark.subnet.is_empty() {
+        unavailable.mark_subnet(&mark.subnet);
+    } else if mark.instance_type.is_empty() {
+        unavailable.mark_capacity_type(&mark.capacity_type);
+    } else {
+        unavailable.mark_pool(InstancePool {
+            instance_type: mark.instance_type.clone(),
+            zone: mark.zone.clone(),
+            capacity_type: mark.capacity_type.clone(),
+            scope: PoolScope::Unscoped,
+        });
+    }
+}
+
+fn describe_type(instance_type: InstanceTypeRef<'_>) -> Value {
+    let requirements: Map<String, Value> = instance_type
+        .requirements
+        .iter()
+        .map(|requirement| (requirement.key().to_string(), json!(requirement.values())))
+        .collect();
+    let mut offerings: Vec<(String, Value)> = instance_type.offerings().map(describe_offering).collect();
+    offerings.sort_by(|(one, _), (two, _)| one.cmp(two));
+    let offerings: Vec<Value> = offerings.into_iter().map(|(_, offering)| offering).collect();
+    json!({
+        "name": instance_type.name,
+        "requirements": requirements,
+        "capacity": resources(&instance_type.capacity),
+        "kubeReserved": resources(&instance_type.overhead.kube_reserved),
+        "systemReserved": resources(&instance_type.overhead.system_reserved),
+        "evictionThreshold": resources(&instance_type.overhead.eviction_threshold),
+        "allocatable": resources(&instance_type.allocatable()),
+        "offerings": offerings,
+    })
+}
+
+fn resources(list: &ResourceList) -> Map<String, Value> {
+    list.iter().map(|(name, quantity)| (name.to_string(), json!(quantity.to_string()))).collect()
+}
+
+/// Returns an offering with the key by which the list is sorted.
+fn describe_offering(offering: OfferingRef<'_>) -> (String, Value) {
+    let value = |key: &str| value_of(&offering.requirements, key);
+    let (capacity_type, zone) = (value(labels::CAPACITY_TYPE), value(labels::ZONE));
+    let (reservation, partition) = (value(aws::CAPACITY_RESERVATION_ID), value(aws::PLACEMENT_GROUP_PARTITION));
+    let key = format!("{capacity_type}/{zone}/{reservation}/{partition}");
+    let mut described = json!({
+        "capacityType": capacity_type,
+        "zone": zone,
+        "price": offering.price.dollars(),
+        "available": offering.is_launchable(),
+    });
+    for (member, text) in [
+        ("zoneID", value(aws::ZONE_ID)),
+        ("reservationID", reservation),
+        ("reservationType", value(aws::CAPACITY_RESERVATION_TYPE)),
+        ("interruptible", value(aws::CAPACITY_RESERVATION_INTERRUPTIBLE)),
+        ("partition", partition),
+    ] {
+        if !text.is_empty() {
+            described[member] = json!(text);
+        }
+    }
+    if offering.reservation_capacity() != 0 {
+        described["reservationCapacity"] = json!(offering.reservation_capacity());
+    }
+    (key, described)
+}
+
+/// Returns the value that an offering requires for a label; empty if it requires none.
+fn value_of(requirements: &Requirements, key: &str) -> String {
+    requirements.get(key).and_then(Requirement::pick_value).map(|value| value.to_string()).unwrap_or_default()
+}
