@@ -38,13 +38,10 @@ pub(super) fn answer(document: &Document, common: &ShippedCatalogue) -> Result<V
     Ok(json!({ "instanceTypes": types }))
 }
 
-/// Merges the prices of updates. An update without prices is a failed one, as in spec 05 §7.
+/// Merges the prices of updates. An update without spot prices is a failed one (spec 05 §7.3).
 fn merge_prices(pricing: &Pricing, document: &Document) -> Result<(), QuestionError> {
     let Some(prices) = &document.prices else { return Ok(()) };
     if let Some(on_demand) = &prices.on_demand {
-        if on_demand.is_empty() {
-            return Err(QuestionError::other("no on-demand pricing found"));
-        }
         let exact = on_demand.iter().filter_map(|(name, dollars)| Some((name.clone(), Price::from_dollars(*dollars)?)));
         pricing.merge_on_demand(exact);
     }
