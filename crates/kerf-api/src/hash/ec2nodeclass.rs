@@ -36,11 +36,7 @@ pub enum HashV5Error {
 /// it; it shows that hashes are computed as Karpenter computes them.
 pub fn ec2nodeclass_hash_v5(spec: &EC2NodeClassSpec, ca_bundle: &str) -> Result<u64, HashV5Error> {
     let kubelet = spec.kubelet.as_ref().map(hash_kubelet).transpose().map_err(HashV5Error::Kubelet)?;
-    Ok(hash_list([
-        hash_spec(spec, kubelet)?,
-        hash_text(spec.effective_ami_family().as_str()),
-        hash_text(ca_bundle),
-    ]))
+    Ok(hash_list([hash_spec(spec, kubelet)?, hash_text(spec.effective_ami_family().as_str()), hash_text(ca_bundle)]))
 }
 
 /// Hashes the spec; `kubelet` is the hash of its field `Kubelet`, which only `v5` has.

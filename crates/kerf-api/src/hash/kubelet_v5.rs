@@ -57,7 +57,8 @@ fn grace_periods(periods: &BTreeMap<String, String>) -> Result<u64, String> {
     for (signal, text) in periods {
         let period: Duration = text.parse().map_err(|error| format!("evictionSoftGracePeriod[{signal}]: {error}"))?;
         let nanos = Some(period.nanos()).filter(|nanos| *nanos != 0);
-        entries.push((hash_text(signal), StructHasher::named("Duration").field("Duration", nanos.map(hash_i64)).finish()));
+        entries
+            .push((hash_text(signal), StructHasher::named("Duration").field("Duration", nanos.map(hash_i64)).finish()));
     }
     Ok(hash_map_of(entries))
 }

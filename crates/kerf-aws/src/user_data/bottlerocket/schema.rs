@@ -25,9 +25,7 @@ enum SettingType {
     FieldsMap(&'static [(&'static str, SettingType)]),
 }
 
-use SettingType::{
-    Boolean, CommandList, Fields, FieldsMap, Integer, Text, TextList, TextListMap, TextMap, Unsigned,
-};
+use SettingType::{Boolean, CommandList, Fields, FieldsMap, Integer, Text, TextList, TextListMap, TextMap, Unsigned};
 
 const KUBERNETES: &[(&str, SettingType)] = &[
     ("allowed-unsafe-sysctls", TextList),

@@ -150,7 +150,8 @@ impl Document {
                 spec.entry(terms).or_insert_with(|| json!([]));
             }
         }
-        serde_json::from_value(Value::Object(class)).map_err(|error| QuestionError::other(format!("nodeClass: {error}")))
+        serde_json::from_value(Value::Object(class))
+            .map_err(|error| QuestionError::other(format!("nodeClass: {error}")))
     }
 
     /// Returns the claim of the question, with the defaults of spec 11 §1.3.
@@ -166,7 +167,8 @@ impl Document {
             let class = json!({ "group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default" });
             spec.entry("nodeClassRef").or_insert(class);
         }
-        serde_json::from_value(Value::Object(claim)).map_err(|error| QuestionError::other(format!("nodeClaim: {error}")))
+        serde_json::from_value(Value::Object(claim))
+            .map_err(|error| QuestionError::other(format!("nodeClaim: {error}")))
     }
 
     /// Returns the instance types of the document, completed from the catalogue, and their zones.
@@ -199,10 +201,9 @@ impl Document {
             let types = instance_types.iter();
             types
                 .flat_map(|info| {
-                    zones.iter().map(|zone| InstanceTypeOffering {
-                        instance_type: info.name.clone(),
-                        zone: zone.clone(),
-                    })
+                    zones
+                        .iter()
+                        .map(|zone| InstanceTypeOffering { instance_type: info.name.clone(), zone: zone.clone() })
                 })
                 .collect()
         });

@@ -1,9 +1,9 @@
 //! The question `userdata` (spec 11 §2.2): the user data of one type without accelerators.
 
+use kerf_api::ec2nodeclass::InstanceStorePolicy;
 use kerf_aws::instance_types::ami_family::AmiFamilyRules;
 use kerf_aws::instance_types::kubelet::{KubeletExpressions, KubeletSettings};
 use kerf_aws::user_data::{self, UserDataError, UserDataInput, bind_command, node_labels, node_taints};
-use kerf_api::ec2nodeclass::InstanceStorePolicy;
 use serde_json::{Value, json};
 
 use super::QuestionError;
