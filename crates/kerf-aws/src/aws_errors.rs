@@ -43,11 +43,6 @@ impl AwsError {
         self.code.as_deref().is_some_and(|code| NOT_FOUND.contains(&code))
     }
 
-    /// Returns true if the resource exists already.
-    pub(crate) fn is_already_exists(&self) -> bool {
-        self.has_code("EntityAlreadyExists")
-    }
-
     /// Returns true if a dry run would have succeeded.
     pub(crate) fn is_dry_run_passed(&self) -> bool {
         self.has_code("DryRunOperation")

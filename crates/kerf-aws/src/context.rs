@@ -1,4 +1,4 @@
-//! What the launch path, the facade and the controllers of the AWS provider share.
+//! The state that the launch path, the facade and the controllers of the AWS provider share.
 
 use std::sync::Arc;
 
@@ -18,16 +18,16 @@ use crate::discovery::subnets::Subnets;
 use crate::instance_profiles::InstanceProfiles;
 use crate::instance_types::{InstanceTypeCatalogue, InstanceTypeSettings};
 use crate::instances::Instances;
-use crate::launch::LaunchMetrics;
+use crate::launch_metrics::LaunchMetrics;
 use crate::launch_templates::LaunchTemplateStore;
 use crate::node_classes::NodeClasses;
+use crate::parts::AwsParts;
 use crate::ports::AwsPorts;
 use crate::pricing::Pricing;
-use crate::provider::AwsParts;
 use crate::settings::AwsSettings;
 use crate::unavailable_offerings::UnavailableOfferings;
 
-/// What the launch path, the facade and the controllers of the AWS provider share.
+/// The state that the launch path, the facade and the controllers of the AWS provider share.
 pub(crate) struct AwsContext {
     pub(crate) ports: AwsPorts,
     pub(crate) settings: AwsSettings,
@@ -36,8 +36,6 @@ pub(crate) struct AwsContext {
     pub(crate) cluster: SharedCluster,
     pub(crate) clock: Clock,
     pub(crate) events: Arc<dyn Publish>,
-    #[cfg(test)]
-    pub(crate) registry: Arc<kerf_operator::Registry>,
     pub(crate) discovery: Arc<ClusterDiscovery>,
     pub(crate) subnets: Arc<Subnets>,
     pub(crate) security_groups: Arc<SecurityGroups>,
@@ -82,8 +80,6 @@ impl AwsContext {
             cluster,
             clock,
             events,
-            #[cfg(test)]
-            registry,
             discovery,
             pricing,
             unavailable,

@@ -16,10 +16,9 @@ use kerf_runtime::ApiError;
 use crate::context::AwsContext;
 use crate::discovery::amis::{AmiMatchError, map_types_to_amis};
 use crate::instance_types::InstanceTypeError;
-use crate::instances::{InstanceCallError, InstanceRecord, ReadFrom};
+use crate::instances::{InstanceCallError, InstanceRecord, ProviderIdError, ReadFrom, parse_provider_id};
 use crate::launch::NODE_CLASS_NOT_RESOLVED;
 use crate::node_classes::NodeClassReadError;
-use crate::provider::{ProviderIdError, parse_provider_id};
 
 const NODE_CLASS_DRIFT: &str = "NodeClassDrift";
 const AMI_DRIFT: &str = "AMIDrift";
@@ -46,7 +45,7 @@ pub(crate) enum DriftCheckError {
     #[error(transparent)]
     ProviderId(ProviderIdError),
     #[error("getting instance, {0}")]
-    Instance(#[source] InstanceCallError),
+    Instance(#[source] Box<InstanceCallError>),
     #[error("no security groups are present in the status")]
     NoSecurityGroups,
     #[error("no subnets are discovered")]
@@ -74,7 +73,7 @@ pub(crate) async fn check_drift(
     }
     let provider_id = claim.status.as_ref().and_then(|status| status.provider_id.as_deref()).unwrap_or_default();
     let id = parse_provider_id(provider_id).map_err(DriftCheckError::ProviderId)?;
-    let instance = context.instances.get(id, ReadFrom::Cache).await.map_err(DriftCheckError::Instance)?;
+    let instance = context.instances.get(id, ReadFrom::Cache).await.map_err(instance_error)?;
     // All checks are made before the first hit is reported: an error of one hides a hit of another.
     let checks = [
         (SECURITY_GROUP_DRIFT, is_security_group_drifted(&class, &instance)?),
@@ -101,6 +100,10 @@ pub(crate) async fn class_of_pool(
         }
         Err(error) => Err(error),
     }
+}
+
+fn instance_error(error: InstanceCallError) -> DriftCheckError {
+    DriftCheckError::Instance(Box::new(error))
 }
 
 fn label<'c>(claim: &'c NodeClaim, key: &str) -> Option<&'c str> {
@@ -155,8 +158,8 @@ fn is_subnet_drifted(class: &EC2NodeClass, instance: &InstanceRecord) -> Result<
     Ok(subnets.iter().all(|subnet| subnet.id != instance.subnet_id))
 }
 
-/// An instance that has left its reservation has not drifted, so EC2 is asked again before drift is
-/// reported.
+/// Reads the instance again before it reports drift: an instance that has left its reservation has
+/// not drifted.
 async fn is_reservation_drifted(
     context: &AwsContext,
     class: &EC2NodeClass,
@@ -170,7 +173,7 @@ async fn is_reservation_drifted(
     if !is_outside(instance) {
         return Ok(false);
     }
-    let current = context.instances.get(&instance.id, ReadFrom::Ec2).await.map_err(DriftCheckError::Instance)?;
+    let current = context.instances.get(&instance.id, ReadFrom::Ec2).await.map_err(instance_error)?;
     Ok(is_outside(&current))
 }
 

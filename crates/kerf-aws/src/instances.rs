@@ -3,6 +3,7 @@
 //! Records of instances are kept in memory. A list replaces all of them, so that an instance that
 //! EC2 no longer reports is forgotten at the latest with the next list.
 
+mod provider_id;
 mod record;
 mod to_claim;
 
@@ -19,12 +20,13 @@ use crate::ports::ec2::{DescribeInstances, Ec2, InstanceStateName};
 use crate::ports::{AwsError, AwsPorts, Filter, Tags, all_pages};
 use crate::settings::AwsSettings;
 
+pub(crate) use provider_id::{ProviderIdError, parse_provider_id};
 pub(crate) use record::{InstanceRecord, RecordedReservation};
 pub(crate) use to_claim::{NODECLAIM_TAG, TypeData, to_instance};
 
 /// Tag that names the cluster of an instance.
 pub(crate) const CLUSTER_NAME_TAG: &str = "eks:eks-cluster-name";
-/// Page size of lists.
+/// Page size of `DescribeInstances` without IDs.
 const LIST_PAGE_SIZE: i32 = 1_000;
 /// Largest number of records that are kept.
 const RECORDS_MAX: usize = 100_000;

@@ -8,11 +8,13 @@
 
 mod answer;
 mod attempt;
+mod candidate;
 mod capacity;
+mod claim;
 mod error;
+mod filter_cache;
 mod filters;
 mod fleet_request;
-mod metrics;
 mod preconditions;
 mod reserved_filters;
 mod tags;
@@ -24,20 +26,19 @@ use std::time::Duration;
 use kerf_api::annotations::aws as aws_annotations;
 use kerf_api::ec2nodeclass::EC2NodeClass;
 use kerf_api::hash::EC2NODECLASS_HASH_VERSION;
-use kerf_api::labels::LabelRules;
 use kerf_api::nodeclaim::NodeClaim;
-use kerf_api::quantity::{Quantity, QuantityError};
-use kerf_api::slim::{ResourceList, Str};
 use kerf_cloud::{CreateError, Instance};
-use kerf_engine::requirement::{Requirement, RequirementError, Requirements};
+use kerf_engine::catalogue::InstanceTypes;
 use kerf_operator::events::claim_reference;
 use kerf_operator::{Event, EventType};
 
+use self::claim::LaunchClaim;
+use self::filter_cache::FilterCache;
+use self::filters::{MinValuesCheck, filter_types};
 use crate::context::AwsContext;
 use crate::instances::{TypeData, to_instance};
 use crate::ttl_cache::TtlCache;
 
-pub(crate) use metrics::LaunchMetrics;
 pub(crate) use tags::launch_tags;
 
 /// Message of the Event about a node class that does not exist.
@@ -52,61 +53,13 @@ pub(crate) struct Launcher {
     context: Arc<AwsContext>,
     /// Instances by UID of the claim, so that a launch can be repeated.
     launched: TtlCache<String, Arc<Instance>>,
-}
-
-/// A claim that is launched, with its requirements in the engine's form.
-pub(crate) struct LaunchClaim<'a> {
-    pub(crate) claim: &'a NodeClaim,
-    pub(crate) requirements: Requirements,
-    pub(crate) requests: ResourceList,
-}
-
-/// A field of a claim that has no meaning.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum ClaimFieldError {
-    #[error("spec.requirements: {0}")]
-    Requirement(#[source] RequirementError),
-    #[error("spec.resources.requests[{name}]: {cause}")]
-    Request {
-        name: String,
-        #[source]
-        cause: QuantityError,
-    },
-}
-
-impl<'a> LaunchClaim<'a> {
-    pub(crate) fn new(claim: &'a NodeClaim, rules: &LabelRules) -> Result<Self, ClaimFieldError> {
-        let mut requirements = Requirements::default();
-        for entry in &claim.spec.requirements {
-            let values: Vec<Str> = entry.values.iter().flatten().map(Str::from).collect();
-            let min_values = entry.min_values.and_then(|count| u32::try_from(count).ok());
-            let requirement = Requirement::new(rules, &entry.key, &entry.operator, &values, min_values);
-            requirements.add(requirement.map_err(ClaimFieldError::Requirement)?);
-        }
-        let requested = claim.spec.resources.as_ref().and_then(|resources| resources.requests.as_ref());
-        let requests = requested.into_iter().flatten().map(|(name, amount)| {
-            let parsed = amount.text().parse::<Quantity>();
-            let amount = parsed.map_err(|cause| ClaimFieldError::Request { name: name.clone(), cause })?;
-            Ok((Str::from(name), amount))
-        });
-        Ok(Self { claim, requirements, requests: requests.collect::<Result<_, _>>()? })
-    }
-
-    /// Returns true if the claim requests a positive amount of a resource.
-    pub(crate) fn requests_resource(&self, name: &str) -> bool {
-        self.requests.get(name).is_some_and(|amount| amount > Quantity::ZERO)
-    }
-
-    fn has_annotation(&self, key: &str, is_value: impl FnOnce(&str) -> bool) -> bool {
-        let annotations = self.claim.metadata.annotations.as_ref();
-        annotations.and_then(|all| all.get(key)).is_some_and(|value| is_value(value))
-    }
+    filter_cache: FilterCache,
 }
 
 impl Launcher {
     pub(crate) fn new(context: Arc<AwsContext>) -> Self {
         let launched = TtlCache::new(context.clock, LAUNCHED_TTL, LAUNCHED_MAX);
-        Self { context, launched }
+        Self { context, launched, filter_cache: FilterCache::default() }
     }
 
     /// Launches the instance of a claim, or returns the one that was launched for it before.
@@ -147,9 +100,21 @@ impl Launcher {
         })?;
         let launch_claim = LaunchClaim::new(claim, &context.label_rules)
             .map_err(|error| CreateError::Other(format!("creating instance, {error}").into()))?;
-        let (record, instance_type) = attempt::launch_instance(context, &launch_claim, &class, &types, &tags).await?;
+        let types = self.filter_types(&types, &launch_claim)?;
+        let (record, instance_type) = attempt::launch_instance(context, &launch_claim, &class, types, &tags).await?;
         let instance = to_instance(&record, TypeData { instance_type: Some(&instance_type), class: Some(&class) });
         Ok(Instance { claim: claim.metadata.name.clone(), annotations: self.annotations(&class)?, ..instance })
+    }
+
+    fn filter_types(&self, types: &InstanceTypes, claim: &LaunchClaim<'_>) -> Result<InstanceTypes, CreateError> {
+        let policy = if self.context.settings.min_values_best_effort {
+            MinValuesCheck::Skipped
+        } else {
+            MinValuesCheck::Required
+        };
+        let filter = || filter_types(types, claim, &self.context.label_rules, policy);
+        let filtered = self.filter_cache.get_or_insert(types, claim, filter);
+        filtered.map_err(|error| CreateError::InsufficientCapacity(Box::new(error)))
     }
 
     /// Returns the annotations that a claim gets at launch.

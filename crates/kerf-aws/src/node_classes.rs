@@ -5,12 +5,11 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use kerf_api::ec2nodeclass::EC2NodeClass;
-use kerf_api::nodepool::NodePool;
+use kerf_api::nodepool::{NodeClassReference, NodePool};
 use kerf_operator::SharedCluster;
+use kerf_operator::logs::ObjectKind;
 use kerf_runtime::{ApiError, with_retries};
 use kube::{Api, Client};
-
-use crate::nodeclass::class_reference;
 
 /// Largest number of decoded classes that are kept.
 const DECODED_MAX: usize = 1_000;
@@ -128,4 +127,10 @@ impl NodeClasses {
             Err(cause) => Err(cause),
         }
     }
+}
+
+/// Returns the reference by which NodePools and NodeClaims name a class.
+pub(crate) fn class_reference(name: &str) -> NodeClassReference {
+    let ObjectKind { group, kind } = ObjectKind::of::<EC2NodeClass>();
+    NodeClassReference { group: group.to_owned(), kind: kind.to_owned(), name: name.to_owned() }
 }

@@ -17,9 +17,8 @@ use kube::Api;
 use tracing::error;
 
 use crate::context::AwsContext;
-use crate::instances::{CLUSTER_NAME_TAG, InstanceCallError, NODECLAIM_TAG, ReadFrom};
+use crate::instances::{CLUSTER_NAME_TAG, InstanceCallError, NODECLAIM_TAG, ReadFrom, parse_provider_id};
 use crate::ports::Tags;
-use crate::provider::parse_provider_id;
 
 /// Pause after each `CreateTags`. With one worker it limits the calls to one per second.
 const PAUSE_AFTER_TAGGING: Duration = Duration::from_secs(1);

@@ -35,6 +35,7 @@ use self::profile_gc::InstanceProfileGarbageCollection;
 use self::ssm_invalidation::SsmInvalidation;
 use crate::cluster_facts::{VERSION_CONTROLLER, VersionRefresh};
 use crate::context::AwsContext;
+use crate::node_classes::class_reference;
 use crate::settings::AwsSettings;
 
 pub(crate) use self::tags::{RestrictedTagsError, check_restricted_tags};
@@ -101,12 +102,6 @@ pub(crate) fn status_report(kind: NodeClassKind, settings: &AwsSettings) -> Node
 
 fn is_ec2_node_class(reference: &NodeClassReference) -> bool {
     *reference == class_reference(&reference.name)
-}
-
-/// Returns the reference by which NodePools and NodeClaims name a class.
-pub(crate) fn class_reference(name: &str) -> NodeClassReference {
-    let ObjectKind { group, kind } = ObjectKind::of::<EC2NodeClass>();
-    NodeClassReference { group: group.to_owned(), kind: kind.to_owned(), name: name.to_owned() }
 }
 
 /// Returns a class from cluster state. Returns `None` if it does not exist.

@@ -15,23 +15,20 @@ use kerf_cloud::{
     RepairPolicy, StartError,
 };
 use kerf_engine::catalogue::{InstanceType, InstanceTypes};
-use kerf_operator::{Publish, Registry, SharedCluster};
-use kerf_runtime::Clock;
-use kube::Client;
 
 use crate::cluster_facts::ClusterFactsError;
 use crate::context::AwsContext;
 use crate::drift::{check_drift, class_of_pool};
 use crate::instance_types::InstanceTypeError;
-use crate::instances::{InstanceCallError, InstanceRecord, ReadFrom, TypeData, to_instance};
+use crate::instances::{InstanceCallError, InstanceRecord, ReadFrom, TypeData, parse_provider_id, to_instance};
 use crate::launch::Launcher;
 use crate::node_classes::NodeClassReadError;
 use crate::nodeclaim_tagging::NodeClaimTagging;
 use crate::nodeclass;
+use crate::parts::AwsParts;
+use crate::ports::PageRequest;
 use crate::ports::ec2::DescribeInstanceTypes;
-use crate::ports::{AwsPorts, PageRequest};
 use crate::refresh::{InstanceTypeRefresh, LaunchTemplateCleanup};
-use crate::settings::AwsSettings;
 
 /// The supported node class, `EC2NodeClass` of `karpenter.k8s.aws/v1`.
 const NODE_CLASSES: &[NodeClassKind] =
@@ -56,30 +53,6 @@ const GARBAGE_COLLECTION: GarbageCollectionSchedule = GarbageCollectionSchedule 
     repeated_launch_finds_instance: false,
 };
 
-/// Everything that the provider is made from.
-pub struct AwsParts {
-    /// The AWS calls.
-    pub ports: AwsPorts,
-    /// Settings, validated by the caller.
-    pub settings: AwsSettings,
-    /// Client of the API server.
-    pub client: Client,
-    /// Index of the cluster's objects.
-    pub cluster: SharedCluster,
-    /// The only source of time.
-    pub clock: Clock,
-    /// Publisher of Kubernetes Events.
-    pub events: Arc<dyn Publish>,
-    /// Registry of the process's metrics.
-    pub registry: Arc<Registry>,
-}
-
-impl std::fmt::Debug for AwsParts {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("AwsParts").field("settings", &self.settings).finish_non_exhaustive()
-    }
-}
-
 /// The AWS provider: launches, reads and terminates EC2 instances for NodeClaims.
 ///
 /// [`CloudProvider::start`] must succeed before any other call.
@@ -92,17 +65,6 @@ impl std::fmt::Debug for AwsProvider {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("AwsProvider").field("settings", &self.context.settings).finish_non_exhaustive()
     }
-}
-
-/// A provider ID that is not of the form `aws:///<zone>/<instance ID>`.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("provider id does not match known format (provider-id={0})")]
-pub(crate) struct ProviderIdError(String);
-
-/// Returns the instance ID of a provider ID.
-pub(crate) fn parse_provider_id(provider_id: &str) -> Result<&str, ProviderIdError> {
-    let id = kerf_state::instance_id(provider_id).filter(|id| !id.is_empty());
-    id.ok_or_else(|| ProviderIdError(provider_id.to_owned()))
 }
 
 impl AwsProvider {

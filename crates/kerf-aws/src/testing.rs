@@ -16,9 +16,10 @@ use serde_json::{Value, json};
 use crate::data;
 use crate::memory::testing::SUBNETS;
 use crate::memory::{Account, LaunchedInstance, MemoryAws, MemorySettings};
+use crate::parts::AwsParts;
 use crate::ports::ec2::{InstanceStateName, InstanceTypeInfo};
 use crate::ports::{AwsPorts, CreateInstanceProfile};
-use crate::provider::{AwsParts, AwsProvider};
+use crate::provider::AwsProvider;
 use crate::settings::AwsSettings;
 
 pub(crate) use fleet_recorder::FleetRecorder;
@@ -27,12 +28,12 @@ pub(crate) use fleet_recorder::FleetRecorder;
 pub(crate) const TYPES: [&str; 4] = ["c5.large", "m5.large", "m5.xlarge", "m6g.large"];
 
 /// The provider on an EC2 in memory.
-pub(crate) struct TestEnv {
+pub(crate) struct ProviderEnv {
     pub(crate) aws: MemoryAws,
     pub(crate) fleets: Arc<FleetRecorder>,
     pub(crate) provider: Arc<AwsProvider>,
     pub(crate) cluster: SharedCluster,
-    pub(crate) events: Arc<RecordedEvents>,
+    pub(crate) events: Arc<PublishedEvents>,
     pub(crate) registry: Arc<Registry>,
     pub(crate) clock: Clock,
     class: Mutex<Value>,
@@ -41,15 +42,15 @@ pub(crate) struct TestEnv {
 
 /// Events that were published.
 #[derive(Default)]
-pub(crate) struct RecordedEvents(Mutex<Vec<Event>>);
+pub(crate) struct PublishedEvents(Mutex<Vec<Event>>);
 
-impl Publish for RecordedEvents {
+impl Publish for PublishedEvents {
     fn publish(&self, event: Event) {
         self.0.lock().unwrap().push(event);
     }
 }
 
-impl RecordedEvents {
+impl PublishedEvents {
     /// Returns kind and name of the object, type, reason and message of each Event.
     pub(crate) fn texts(&self) -> Vec<String> {
         let events = self.0.lock().unwrap();
@@ -62,7 +63,7 @@ impl RecordedEvents {
     }
 }
 
-impl TestEnv {
+impl ProviderEnv {
     pub(crate) async fn new() -> Self {
         Self::with_types(&TYPES).await
     }
@@ -87,7 +88,7 @@ impl TestEnv {
         let mut settings = AwsSettings::new("demo");
         change_settings(&mut settings);
         let (cluster, events, registry) =
-            (SharedCluster::default(), Arc::<RecordedEvents>::default(), Arc::<Registry>::default());
+            (SharedCluster::default(), Arc::<PublishedEvents>::default(), Arc::<Registry>::default());
         let fleets = Arc::new(FleetRecorder::new(aws.ports().ec2));
         let provider = Arc::new(AwsProvider::new(AwsParts {
             ports: AwsPorts { ec2: fleets.clone(), ..aws.ports() },

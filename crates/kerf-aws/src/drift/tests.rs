@@ -5,10 +5,10 @@ use kerf_cloud::Instance;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::testing::{TestEnv, claim, on_demand, require};
+use crate::testing::{ProviderEnv, claim, on_demand, require};
 
 /// Launches an instance and returns its claim as the controllers write it.
-async fn launched(env: &TestEnv) -> NodeClaim {
+async fn launched(env: &ProviderEnv) -> NodeClaim {
     let claim = claim("a", json!([on_demand(), require(labels::ARCH, &["amd64"])]));
     let instance = env.provider.create(&claim).await.unwrap();
     let Instance { provider_id, labels, annotations, image_id, .. } = instance;
@@ -26,10 +26,11 @@ async fn launched(env: &TestEnv) -> NodeClaim {
     serde_json::from_value(claim).unwrap()
 }
 
-async fn drift(env: &TestEnv, claim: &NodeClaim) -> Result<Option<String>, String> {
+async fn drift(env: &ProviderEnv, claim: &NodeClaim) -> Result<Option<String>, String> {
     env.provider.drift(claim).await.map_err(|error| error.to_string())
 }
 
+#[allow(clippy::unnecessary_wraps, reason = "compared with the result of a check")]
 fn reason(text: &str) -> Result<Option<String>, String> {
     Ok(Some(text.to_owned()))
 }
@@ -42,7 +43,7 @@ fn changed(claim: &NodeClaim, change: impl FnOnce(&mut Value)) -> NodeClaim {
 
 #[tokio::test(start_paused = true)]
 async fn a_new_instance_has_not_drifted() {
-    let env = TestEnv::new().await;
+    let env = ProviderEnv::new().await;
     let claim = launched(&env).await;
     assert_eq!(drift(&env, &claim).await, Ok(None));
 }
@@ -50,7 +51,7 @@ async fn a_new_instance_has_not_drifted() {
 // spec 06 #78, #79
 #[tokio::test(start_paused = true)]
 async fn another_hash_of_the_class_is_drift_and_is_reported_before_other_reasons() {
-    let env = TestEnv::new().await;
+    let env = ProviderEnv::new().await;
     let claim = launched(&env).await;
     env.change_class(|class| class["metadata"]["annotations"]["karpenter.k8s.aws/ec2nodeclass-hash"] = json!("1"));
     env.aws.clear_calls();
@@ -75,7 +76,7 @@ async fn another_hash_of_the_class_is_drift_and_is_reported_before_other_reasons
 // spec 06 #80
 #[tokio::test(start_paused = true)]
 async fn an_image_that_is_not_chosen_for_the_type_is_drift() {
-    let env = TestEnv::new().await;
+    let env = ProviderEnv::new().await;
     let claim = launched(&env).await;
     let image = claim.status.as_ref().unwrap().image_id.clone().unwrap();
     env.change_class(|class| {
@@ -94,7 +95,7 @@ async fn an_image_that_is_not_chosen_for_the_type_is_drift() {
 // spec 06 #81
 #[tokio::test(start_paused = true)]
 async fn other_security_groups_or_subnets_are_drift() {
-    let env = TestEnv::new().await;
+    let env = ProviderEnv::new().await;
     let claim = launched(&env).await;
     let original = json!({ "id": "sg-00000000000000002" });
     for groups in [json!([original, { "id": "sg-1" }]), json!([{ "id": "sg-1" }])] {
@@ -113,7 +114,7 @@ async fn other_security_groups_or_subnets_are_drift() {
 // spec 06 #82
 #[tokio::test(start_paused = true)]
 async fn an_empty_status_is_an_error_and_no_drift() {
-    let env = TestEnv::new().await;
+    let env = ProviderEnv::new().await;
     let claim = launched(&env).await;
     let with_empty = async |field: &str| {
         let mut before = Value::Null;
@@ -132,7 +133,7 @@ async fn an_empty_status_is_an_error_and_no_drift() {
 // spec 06 #83
 #[tokio::test(start_paused = true)]
 async fn incomplete_claims_and_missing_instances_are_errors() {
-    let env = TestEnv::new().await;
+    let env = ProviderEnv::new().await;
     let claim = launched(&env).await;
     let no_type = changed(&claim, |claim| {
         claim["metadata"]["labels"].as_object_mut().unwrap().remove(labels::INSTANCE_TYPE);
@@ -149,7 +150,7 @@ async fn incomplete_claims_and_missing_instances_are_errors() {
 // spec 06 #84
 #[tokio::test(start_paused = true)]
 async fn without_pool_or_class_there_is_no_drift() {
-    let env = TestEnv::new().await;
+    let env = ProviderEnv::new().await;
     let claim = launched(&env).await;
     env.change_class(|class| class["status"]["amis"] = json!([]));
     let no_pool = changed(&claim, |claim| {
@@ -164,7 +165,7 @@ async fn without_pool_or_class_there_is_no_drift() {
 // spec 06 §7, check 6
 #[tokio::test(start_paused = true)]
 async fn an_instance_in_a_group_that_its_class_no_longer_selects_has_drifted() {
-    let env = TestEnv::new().await;
+    let env = ProviderEnv::new().await;
     let claim = launched(&env).await;
     let in_group = changed(&claim, |claim| {
         claim["metadata"]["labels"][aws::PLACEMENT_GROUP_ID] = json!("pg-1");
@@ -175,7 +176,7 @@ async fn an_instance_in_a_group_that_its_class_no_longer_selects_has_drifted() {
 // spec 06 #85
 #[tokio::test(start_paused = true)]
 async fn an_instance_drifts_from_a_reservation_that_its_class_does_not_select_unless_it_left_it() {
-    let env = TestEnv::new().await;
+    let env = ProviderEnv::new().await;
     let claim = launched(&env).await;
     let id = env.live_instances()[0].instance.id.clone();
     let set_reservation = |reservation: Option<&str>| {

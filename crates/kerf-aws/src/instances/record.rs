@@ -1,4 +1,4 @@
-//! What is known about an instance, from its launch or from `DescribeInstances`.
+//! Facts about an instance, from its launch or from `DescribeInstances`.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +15,7 @@ const CAPACITY_BLOCK: &str = "capacity-block";
 /// Lifecycle of instances in a reservation that EC2 may reclaim.
 const INTERRUPTIBLE: &str = "interruptible-capacity-reservation";
 
-/// What is known about an instance.
+/// Facts about an instance.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct InstanceRecord {
     pub(crate) id: String,

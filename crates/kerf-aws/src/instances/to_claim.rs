@@ -11,6 +11,7 @@ use kerf_cloud::Instance;
 use kerf_engine::catalogue::InstanceType;
 use kerf_engine::requirement::EffectiveOperator;
 
+use super::provider_id::provider_id;
 use super::record::InstanceRecord;
 
 /// Resource of EFA interfaces.
@@ -30,11 +31,6 @@ pub(crate) struct TypeData<'a> {
     pub(crate) instance_type: Option<&'a InstanceType>,
     /// The node class of the instance.
     pub(crate) class: Option<&'a EC2NodeClass>,
-}
-
-/// Returns the provider ID of an instance.
-fn provider_id(zone: &str, id: &str) -> String {
-    format!("aws:///{zone}/{id}")
 }
 
 /// Converts an instance. The annotations are those of a claim at launch and stay empty here.

@@ -5,16 +5,17 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use kerf_api::ec2nodeclass::EC2NodeClass;
 use kerf_api::labels;
+use kerf_api::quantity::Quantity;
 use kerf_engine::catalogue::{InstanceType, InstanceTypeRef, InstanceTypes};
 use kerf_engine::requirement::Requirements;
 use kerf_operator::events::claim_reference;
 use kerf_operator::{Event, EventType};
 use tracing::debug;
 
-use super::LaunchClaim;
-use super::attempt::is_reserved;
+use super::candidate::{meets, single_value};
+use super::capacity::is_reserved;
+use super::claim::LaunchClaim;
 use super::error::AttemptError;
-use super::filters::{meets, single_value};
 use super::template_groups::{EFA_RESOURCE, TemplateGroup};
 use crate::aws_errors::{
     INSUFFICIENT_ADDRESSES, SPOT_ROLE_MISSING, failure_reason, is_spread_group_full, is_unfulfillable_capacity,
@@ -118,7 +119,7 @@ impl<'t> AnsweredLaunch<'_, 't> {
         let status = self.class.status.clone().unwrap_or_default();
         let has_interfaces = self.class.spec.as_ref().is_some_and(|spec| spec.network_interfaces.is_some());
         let efa_count = if has_interfaces || self.claim.requests_resource(EFA_RESOURCE) {
-            let amount = instance_type.capacity.get(EFA_RESOURCE).map_or(0, |amount| amount.value());
+            let amount = instance_type.capacity.get(EFA_RESOURCE).map_or(0, Quantity::value);
             usize::try_from(amount).unwrap_or_default()
         } else {
             0

@@ -4,16 +4,14 @@ use std::collections::BTreeSet;
 
 use futures::future::try_join_all;
 use kerf_api::ec2nodeclass::EC2NodeClass;
-use kerf_api::labels;
 use kerf_cloud::CreateError;
 use kerf_engine::catalogue::{InstanceType, InstanceTypeRef, InstanceTypes};
 use kerf_engine::requirement::Requirements;
 
-use super::LaunchClaim;
 use super::answer::{self, AnsweredLaunch};
 use super::capacity::{choose_capacity_type, choose_tenancy, log_on_demand_fallback, narrowed};
+use super::claim::LaunchClaim;
 use super::error::AttemptError;
-use super::filters::{MinValuesPolicy, filter_types};
 use super::fleet_request::{FleetInput, NamedTemplate, fleet_request};
 use super::template_groups::{TemplateGroup, template_groups};
 use crate::context::AwsContext;
@@ -41,18 +39,15 @@ struct LaunchPlan<'a> {
     narrowed: Requirements,
 }
 
-/// Launches an instance and returns it with its type.
+/// Launches an instance of one of the types, which the filters have left, and returns it with its
+/// type.
 pub(super) async fn launch_instance(
     context: &AwsContext,
     claim: &LaunchClaim<'_>,
     class: &EC2NodeClass,
-    types: &InstanceTypes,
+    types: InstanceTypes,
     tags: &Tags,
 ) -> Result<(InstanceRecord, InstanceType), CreateError> {
-    let policy =
-        if context.settings.min_values_best_effort { MinValuesPolicy::BestEffort } else { MinValuesPolicy::Strict };
-    let types = filter_types(types, claim, &context.label_rules, policy)
-        .map_err(|error| CreateError::InsufficientCapacity(Box::new(error)))?;
     let capacity_type = choose_capacity_type(&types, &claim.requirements, &context.label_rules);
     log_on_demand_fallback(&types, &claim.requirements, capacity_type);
     let plan = LaunchPlan {
@@ -178,9 +173,4 @@ impl LaunchPlan<'_> {
         };
         KubeletSettings::parse(self.class.spec.as_ref().and_then(|spec| spec.kubelet.as_ref()))?.resolve(expressions)
     }
-}
-
-/// Returns true if a launch uses reserved capacity.
-pub(super) fn is_reserved(capacity_type: &str) -> bool {
-    capacity_type == labels::CAPACITY_TYPE_RESERVED
 }

@@ -2,11 +2,11 @@
 
 use kerf_api::labels::{self, LabelRules, aws};
 use kerf_api::slim::Str;
-use kerf_engine::catalogue::InstanceTypes;
+use kerf_engine::catalogue::{InstanceTypeRef, InstanceTypes};
 use kerf_engine::requirement::{Requirement, Requirements};
 use tracing::error;
 
-use super::filters::{allows_capacity_type, capacity_type_of, meets};
+use super::candidate::{allows_capacity_type, capacity_type_of, meets};
 
 /// Number of types below which a launch that could have used spot counts as inflexible.
 const ON_DEMAND_FALLBACK_TYPES_MIN: usize = 5;
@@ -18,7 +18,7 @@ pub(super) fn choose_capacity_type(
     rules: &LabelRules,
 ) -> &'static str {
     let is_offered = |capacity_type: &str| {
-        types.iter().flat_map(|instance_type| instance_type.offerings()).any(|offering| {
+        types.iter().flat_map(InstanceTypeRef::offerings).any(|offering| {
             capacity_type_of(offering) == capacity_type
                 && offering.is_launchable()
                 && meets(requirements, &offering.requirements, rules)
@@ -60,4 +60,9 @@ pub(super) fn log_on_demand_fallback(types: &InstanceTypes, requirements: &Requi
         );
         error!(error = cause, "failed while checking on-demand fallback");
     }
+}
+
+/// Returns true if a launch uses reserved capacity.
+pub(super) fn is_reserved(capacity_type: &str) -> bool {
+    capacity_type == labels::CAPACITY_TYPE_RESERVED
 }

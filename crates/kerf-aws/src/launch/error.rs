@@ -20,7 +20,7 @@ pub(super) enum AttemptError {
     /// The launch templates or the request cannot be made.
     #[error("getting launch template configs, {}", Causes(.0.as_ref()))]
     Templates(#[source] BoxError),
-    /// A template was deleted by somebody else. The attempt is repeated once.
+    /// A template does not exist any more. The attempt is repeated once.
     #[error("creating fleet request, {0}")]
     TemplateNotFound(#[source] AwsError),
     /// The request failed as a whole.

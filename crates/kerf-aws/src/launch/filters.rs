@@ -6,12 +6,11 @@ use kerf_api::quantity::Quantity;
 use kerf_api::slim::ResourceList;
 use kerf_engine::Price;
 use kerf_engine::catalogue::{InstanceType, InstanceTypeRef, InstanceTypes, OfferingRef};
-use kerf_engine::requirement::{
-    MinValues, Requirement, Requirements, UndefinedLabels, UnmetMinValues, check_min_values,
-};
+use kerf_engine::requirement::{MinValues, Requirement, Requirements, UnmetMinValues, check_min_values};
 use tracing::debug;
 
-use super::LaunchClaim;
+use super::candidate::{Candidate, CandidateOffering, allows_capacity_type, capacity_type_of, meets, with_offerings};
+use super::claim::LaunchClaim;
 use super::reserved_filters;
 
 /// Number of instance types in one request.
@@ -22,32 +21,6 @@ const REJECTED_NAMED: usize = 5;
 const EXOTIC_RESOURCES: [&str; 5] =
     ["aws.amazon.com/neuron", "aws.amazon.com/neuroncore", "amd.com/gpu", "nvidia.com/gpu", "habana.ai/gaudi"];
 
-/// An instance type with the offerings that are left of it.
-#[derive(Debug, Clone)]
-pub(super) struct Candidate<'t> {
-    pub(super) instance_type: InstanceTypeRef<'t>,
-    pub(super) offerings: Vec<CandidateOffering<'t>>,
-}
-
-/// An offering of a candidate.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct CandidateOffering<'t> {
-    pub(super) offering: OfferingRef<'t>,
-    /// True if the offering can be launched now and meets the claim's requirements.
-    pub(super) is_usable: bool,
-}
-
-impl<'t> Candidate<'t> {
-    /// Returns the offerings that can be launched now and meet the claim's requirements.
-    pub(super) fn usable(&self) -> impl Iterator<Item = OfferingRef<'t>> {
-        self.offerings.iter().filter(|offering| offering.is_usable).map(|offering| offering.offering)
-    }
-
-    fn cheapest(&self) -> Option<Price> {
-        self.usable().map(|offering| offering.price).min()
-    }
-}
-
 /// Reason why no instance type is left.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum NoTypesError {
@@ -57,11 +30,13 @@ pub(super) enum NoTypesError {
     MinValues(#[source] UnmetMinValues),
 }
 
-/// Decides what happens if the types of a request do not have enough values.
+/// Decides if the types of a request must have enough values (`minValues`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum MinValuesPolicy {
-    Strict,
-    BestEffort,
+pub(super) enum MinValuesCheck {
+    /// Too few values end the launch.
+    Required,
+    /// Too few values are accepted.
+    Skipped,
 }
 
 /// Returns the types of a launch, cheapest first, with the offerings that the filters left.
@@ -69,7 +44,7 @@ pub(super) fn filter_types(
     types: &InstanceTypes,
     claim: &LaunchClaim<'_>,
     rules: &LabelRules,
-    policy: MinValuesPolicy,
+    policy: MinValuesCheck,
 ) -> Result<InstanceTypes, NoTypesError> {
     let requirements = &claim.requirements;
     let has_min_values = requirements.iter().any(|requirement| requirement.min_values().is_some());
@@ -92,28 +67,6 @@ pub(super) fn filter_types(
         return Err(NoTypesError::AllUnavailable);
     }
     truncate(candidates, requirements, has_min_values, policy)
-}
-
-/// Returns true if the requirements allow a capacity type. Without a requirement all are allowed.
-pub(super) fn allows_capacity_type(requirements: &Requirements, capacity_type: &str) -> bool {
-    requirements.get(labels::CAPACITY_TYPE).is_none_or(|requirement| requirement.has(capacity_type))
-}
-
-/// Returns true if an offering meets requirements. The requirements need not name the labels that
-/// offerings have.
-pub(super) fn meets(requirements: &Requirements, offering: &Requirements, rules: &LabelRules) -> bool {
-    requirements.compatible(offering, UndefinedLabels::AllowWellKnown(rules)).is_ok()
-}
-
-/// Returns the capacity type of an offering; empty if it has none.
-pub(super) fn capacity_type_of(offering: OfferingRef<'_>) -> &str {
-    single_value(&offering.offering().requirements, labels::CAPACITY_TYPE)
-}
-
-/// Returns the only value of a label; empty if there is none.
-pub(super) fn single_value<'r>(requirements: &'r Requirements, key: &str) -> &'r str {
-    let values = requirements.get(key).and_then(Requirement::allowed_values).unwrap_or_default();
-    values.first().map_or("", |value| value.as_str())
 }
 
 fn compatible_available<'t>(
@@ -187,21 +140,6 @@ fn without_expensive_spot<'t>(candidates: &[Candidate<'t>]) -> Vec<Candidate<'t>
     with_offerings(candidates, is_kept)
 }
 
-/// Returns the candidates with the offerings that are kept, without those that have none left.
-pub(super) fn with_offerings<'t>(
-    candidates: &[Candidate<'t>],
-    is_kept: impl Fn(&CandidateOffering<'t>) -> bool,
-) -> Vec<Candidate<'t>> {
-    candidates
-        .iter()
-        .map(|candidate| Candidate {
-            instance_type: candidate.instance_type,
-            offerings: candidate.offerings.iter().filter(|offering| is_kept(offering)).copied().collect(),
-        })
-        .filter(|candidate| !candidate.offerings.is_empty())
-        .collect()
-}
-
 /// Applies a filter and logs the types that it rejects.
 fn logged<'t>(
     name: &'static str,
@@ -232,7 +170,7 @@ fn truncate(
     mut candidates: Vec<Candidate<'_>>,
     requirements: &Requirements,
     has_min_values: bool,
-    policy: MinValuesPolicy,
+    policy: MinValuesCheck,
 ) -> Result<InstanceTypes, NoTypesError> {
     // Types without a usable offering are last. Equal prices are in the order of the names.
     candidates.sort_by_cached_key(|candidate| {
@@ -240,7 +178,7 @@ fn truncate(
         (cheapest.is_none(), cheapest, candidate.instance_type.name.clone())
     });
     candidates.truncate(TYPES_MAX);
-    if has_min_values && policy == MinValuesPolicy::Strict {
+    if has_min_values && policy == MinValuesCheck::Required {
         let declared = candidates.iter().map(|candidate| &*candidate.instance_type.instance_type().requirements);
         if let MinValues::Unmet(unmet) = check_min_values(declared, requirements) {
             return Err(NoTypesError::MinValues(unmet));

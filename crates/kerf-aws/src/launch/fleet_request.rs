@@ -7,8 +7,8 @@ use kerf_api::labels::{self, LabelRules, aws};
 use kerf_api::slim::Str;
 use kerf_engine::requirement::{Requirement, Requirements};
 
-use super::LaunchClaim;
-use super::filters::{meets, single_value};
+use super::candidate::{meets, single_value};
+use super::claim::LaunchClaim;
 use super::template_groups::TemplateGroup;
 use crate::discovery::subnets::SubnetChoice;
 use crate::ports::Tags;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use kerf_api::labels::{self, aws};
 use kerf_engine::catalogue::OfferingRef;
 
-use super::filters::{Candidate, CandidateOffering, single_value, with_offerings};
+use super::candidate::{Candidate, CandidateOffering, single_value, with_offerings};
 
 /// Kind of a capacity reservation, in the order in which equal prices prefer them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

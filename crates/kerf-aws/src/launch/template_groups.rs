@@ -4,11 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use kerf_api::ec2nodeclass::Ami;
 use kerf_api::labels::{self, LabelRules, aws};
+use kerf_api::quantity::Quantity;
 use kerf_engine::catalogue::InstanceTypeRef;
 use kerf_engine::requirement::Requirements;
 
-use super::LaunchClaim;
-use super::filters::{meets, single_value};
+use super::candidate::{meets, single_value};
+use super::claim::LaunchClaim;
 use crate::discovery::amis::{AmiMatchError, map_types_to_amis};
 use crate::launch_templates::TemplateReservation;
 
@@ -42,7 +43,7 @@ pub(super) fn template_groups<'t>(
     for matched in map_types_to_amis(types, amis)? {
         let mut by_key: BTreeMap<(i32, i64, BTreeSet<ReservationKey>), Vec<InstanceTypeRef<'t>>> = BTreeMap::new();
         for instance_type in matched.types {
-            let amount = |name: &str| instance_type.capacity.get(name).map_or(0, |amount| amount.value());
+            let amount = |name: &str| instance_type.capacity.get(name).map_or(0, Quantity::value);
             let efa_count = if requests_efa { i32::try_from(amount(EFA_RESOURCE)).unwrap_or(i32::MAX) } else { 0 };
             let reservations = reservations(instance_type, narrowed, rules);
             by_key.entry((efa_count, amount("pods"), reservations)).or_default().push(instance_type);

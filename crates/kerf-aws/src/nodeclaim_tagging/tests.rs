@@ -9,10 +9,10 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::memory::{AwsFault, AwsFaultRule};
-use crate::testing::{TestEnv, claim, on_demand};
+use crate::testing::{ProviderEnv, claim, on_demand};
 
 struct TaggingEnv {
-    env: TestEnv,
+    env: ProviderEnv,
     client: Client,
     controller: NodeClaimTagging,
 }
@@ -20,7 +20,7 @@ struct TaggingEnv {
 impl TaggingEnv {
     /// Creates the claim `a` with an instance and a node.
     async fn new() -> Self {
-        let env = TestEnv::new().await;
+        let env = ProviderEnv::new().await;
         let client = env.server.client_as("test");
         install_crds(&client, CrdVariant::Aws).await.unwrap();
         let claim = claim("a", json!([on_demand()]));

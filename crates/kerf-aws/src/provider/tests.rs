@@ -8,11 +8,11 @@ use serde_json::json;
 use super::*;
 use crate::memory::{AwsFault, AwsFaultRule, MemorySettings};
 use crate::ports::ec2::{CreateFleet, InstanceStateName};
-use crate::testing::{TYPES, TestEnv, claim, on_demand, pool, require};
+use crate::testing::{ProviderEnv, TYPES, claim, on_demand, pool, require};
 
 #[tokio::test(start_paused = true)]
 async fn the_provider_passes_the_conformance_tests() {
-    let env = TestEnv::new().await;
+    let env = ProviderEnv::new().await;
     let claim = claim(
         "general-x7k2p",
         json!([on_demand(), require("topology.kubernetes.io/zone", &["us-west-2b", "us-west-2c"])]),
@@ -29,7 +29,7 @@ async fn the_provider_passes_the_conformance_tests() {
 // spec 05 §15.8, spec 06 §8
 #[tokio::test(start_paused = true)]
 async fn a_launched_instance_has_everything_that_its_claim_adopts() {
-    let env = TestEnv::new().await;
+    let env = ProviderEnv::new().await;
     let claim = claim("general-x7k2p", json!([on_demand(), require("kubernetes.io/arch", &["amd64"])]));
     let mut instance = env.provider.create(&claim).await.unwrap();
     let launched = &env.live_instances()[0].instance;
@@ -54,7 +54,7 @@ async fn a_launched_instance_has_everything_that_its_claim_adopts() {
 
 #[tokio::test(start_paused = true)]
 async fn a_repeated_launch_returns_the_same_instance_until_it_is_terminated() {
-    let env = TestEnv::new().await;
+    let env = ProviderEnv::new().await;
     let claim = claim("a", json!([on_demand()]));
     let first = env.provider.create(&claim).await.unwrap();
     assert_eq!(env.provider.create(&claim).await.unwrap(), first);
@@ -67,7 +67,7 @@ async fn a_repeated_launch_returns_the_same_instance_until_it_is_terminated() {
 // spec 05 §16: delete
 #[tokio::test(start_paused = true)]
 async fn a_termination_is_requested_once_and_ends_as_not_found() {
-    let env = TestEnv::new().await;
+    let env = ProviderEnv::new().await;
     let instance = env.provider.create(&claim("a", json!([on_demand()]))).await.unwrap();
     env.aws.clear_calls();
     env.provider.delete(&instance.provider_id, None).await.unwrap();
@@ -75,7 +75,7 @@ async fn a_termination_is_requested_once_and_ends_as_not_found() {
     assert_eq!(env.operations(), ["DescribeInstances", "TerminateInstances", "DescribeInstances"]);
     let read = env.provider.get(&instance.provider_id).await.unwrap();
     assert!(read.is_terminating);
-    tokio::time::sleep(Duration::from_secs(60)).await;
+    tokio::time::sleep(Duration::from_mins(1)).await;
     let deleted = env.provider.delete(&instance.provider_id, None).await;
     assert!(matches!(deleted, Err(InstanceError::NotFound(_))), "{deleted:?}");
     let read = env.provider.get(&instance.provider_id).await;
@@ -85,7 +85,7 @@ async fn a_termination_is_requested_once_and_ends_as_not_found() {
 // spec 05 §16
 #[tokio::test(start_paused = true)]
 async fn a_failed_termination_is_counted_once_and_returned() {
-    let env = TestEnv::new().await;
+    let env = ProviderEnv::new().await;
     let instance = env.provider.create(&claim("a", json!([on_demand()]))).await.unwrap();
     let fault = AwsFault::Error { status: 403, code: "UnauthorizedOperation".into(), message: "No.".into() };
     env.aws.set_faults(vec![AwsFaultRule::always("TerminateInstances", fault)]);
@@ -103,7 +103,7 @@ async fn a_failed_termination_is_counted_once_and_returned() {
 // spec 05 #118, #119
 #[tokio::test(start_paused = true)]
 async fn a_list_has_the_instances_of_this_cluster_only() {
-    let env = TestEnv::new().await;
+    let env = ProviderEnv::new().await;
     for i in 0..20 {
         let x86 = json!([on_demand(), require("kubernetes.io/arch", &["amd64"])]);
         env.provider.create(&claim(&format!("own-{i}"), x86)).await.unwrap();
@@ -131,7 +131,7 @@ async fn a_list_has_the_instances_of_this_cluster_only() {
 // spec 05 §16, §22 (12)
 #[tokio::test(start_paused = true)]
 async fn missing_pools_and_classes_leave_labels_out() {
-    let env = TestEnv::new().await;
+    let env = ProviderEnv::new().await;
     let instance = env.provider.create(&claim("a", json!([on_demand()]))).await.unwrap();
     let keys = |instance: &Instance| instance.labels.keys().cloned().collect::<Vec<_>>();
     let read = env.provider.get(&instance.provider_id).await.unwrap();
@@ -151,7 +151,7 @@ async fn missing_pools_and_classes_leave_labels_out() {
 // spec 05 §4.2, spec 06 §8
 #[tokio::test(start_paused = true)]
 async fn a_pool_whose_class_is_missing_or_terminating_has_no_types_and_gets_an_event() {
-    let env = TestEnv::new().await;
+    let env = ProviderEnv::new().await;
     assert_eq!(env.provider.instance_types(&pool("default")).await.unwrap().len(), TYPES.len());
     env.change_class(|class| class["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z"));
     assert!(env.provider.instance_types(&pool("default")).await.unwrap().is_empty());
@@ -178,7 +178,7 @@ fn repair_policies_and_garbage_collection_are_those_of_the_specification() {
 // spec 06 §20.1; issue 21, bad input
 #[tokio::test(start_paused = true)]
 async fn start_up_names_the_step_that_failed() {
-    let env = TestEnv::new().await;
+    let env = ProviderEnv::new().await;
     let start = async |operation: &str| {
         let fault = AwsFault::Error { status: 401, code: "AuthFailure".into(), message: "No credentials.".into() };
         env.aws.set_faults(vec![AwsFaultRule::always(operation, fault)]);
@@ -212,7 +212,7 @@ fn provider_ids_have_a_zone_and_an_instance_id() {
 #[tokio::test(start_paused = true)]
 async fn a_new_instance_that_ec2_does_not_describe_yet_is_returned_by_a_repeated_launch() {
     let memory = MemorySettings { instances_visible_after: Duration::from_secs(20), ..MemorySettings::default() };
-    let env = TestEnv::with(&TYPES, memory, |_| {}).await;
+    let env = ProviderEnv::with(&TYPES, memory, |_| {}).await;
     let claim = claim("a", json!([on_demand()]));
     let first = env.provider.create(&claim).await.unwrap();
     assert_eq!(env.provider.create(&claim).await.unwrap().provider_id, first.provider_id);

@@ -7,21 +7,22 @@ use kerf_api::slim::Str;
 use kerf_engine::catalogue::{Offering, OfferingState};
 use serde_json::{Value, json};
 
+use super::super::candidate::single_value;
 use super::super::capacity::{choose_capacity_type, narrowed};
 use super::super::fleet_request::{FleetInput, NamedTemplate, fleet_request};
 use super::super::template_groups::template_groups;
 use super::*;
 use crate::data;
 use crate::ports::ec2::FleetTarget;
-use crate::testing::{TestEnv, claim, on_demand, require};
+use crate::testing::{ProviderEnv, claim, on_demand, require};
 
-fn filter(types: &InstanceTypes, claim: &NodeClaim, policy: MinValuesPolicy) -> Result<InstanceTypes, NoTypesError> {
+fn filter(types: &InstanceTypes, claim: &NodeClaim, policy: MinValuesCheck) -> Result<InstanceTypes, NoTypesError> {
     let rules = LabelRules::aws();
     let claim = LaunchClaim::new(claim, &rules).unwrap();
     filter_types(types, &claim, &rules, policy)
 }
 
-async fn types(env: &TestEnv) -> InstanceTypes {
+async fn types(env: &ProviderEnv) -> InstanceTypes {
     use kerf_cloud::CloudProvider as _;
     env.provider.instance_types(&crate::testing::pool("default")).await.unwrap()
 }
@@ -31,14 +32,14 @@ fn names(types: &InstanceTypes) -> Vec<&str> {
 }
 
 fn names_for(types: &InstanceTypes, requirements: Value) -> Result<Vec<String>, String> {
-    let kept = filter(types, &claim("a", requirements), MinValuesPolicy::Strict);
+    let kept = filter(types, &claim("a", requirements), MinValuesCheck::Required);
     kept.map(|kept| names(&kept).into_iter().map(str::to_owned).collect()).map_err(|error| error.to_string())
 }
 
 // spec 05 #105
 #[tokio::test(start_paused = true)]
 async fn bare_metal_and_accelerators_are_left_out_unless_nothing_else_is_left() {
-    let env = TestEnv::with_types(&["g4dn.xlarge", "inf2.xlarge", "m5.large", "m5.metal"]).await;
+    let env = ProviderEnv::with_types(&["g4dn.xlarge", "inf2.xlarge", "m5.large", "m5.metal"]).await;
     let types = types(&env).await;
     assert_eq!(names_for(&types, json!([on_demand()])).unwrap(), ["m5.large"]);
     let exotic = require(labels::INSTANCE_TYPE, &["g4dn.xlarge", "m5.metal"]);
@@ -52,7 +53,7 @@ async fn bare_metal_and_accelerators_are_left_out_unless_nothing_else_is_left() 
 // spec 05 #106
 #[tokio::test(start_paused = true)]
 async fn no_spot_offering_costs_more_than_the_cheapest_on_demand_offering() {
-    let env = TestEnv::with_types(&["m5.large", "m5.xlarge", "m5.2xlarge"]).await;
+    let env = ProviderEnv::with_types(&["m5.large", "m5.xlarge", "m5.2xlarge"]).await;
     // m5.large costs 0.096 on demand.
     for (name, price) in [("m5.large", "0.05"), ("m5.xlarge", "0.096"), ("m5.2xlarge", "0.097")] {
         env.set_spot_price(name, price);
@@ -60,7 +61,7 @@ async fn no_spot_offering_costs_more_than_the_cheapest_on_demand_offering() {
     tokio::time::sleep(std::time::Duration::from_mins(6)).await;
     let types = types(&env).await;
     let prices = |requirements: Value| {
-        let kept = filter(&types, &claim("a", requirements), MinValuesPolicy::Strict).unwrap();
+        let kept = filter(&types, &claim("a", requirements), MinValuesCheck::Required).unwrap();
         let spot = |offering: &OfferingRef<'_>| capacity_type_of(*offering) == "spot" && offering.is_available();
         let count = |t: InstanceTypeRef<'_>| (t.name.to_string(), t.offerings().filter(spot).count());
         kept.iter().map(count).collect::<Vec<_>>()
@@ -85,9 +86,9 @@ async fn the_sixty_cheapest_types_are_kept_and_must_satisfy_min_values() {
         })
         .collect();
     assert!(all.len() > 60);
-    let env = TestEnv::with_types(&all).await;
+    let env = ProviderEnv::with_types(&all).await;
     let types = types(&env).await;
-    let kept = filter(&types, &claim("a", json!([on_demand()])), MinValuesPolicy::Strict).unwrap();
+    let kept = filter(&types, &claim("a", json!([on_demand()])), MinValuesCheck::Required).unwrap();
     assert_eq!(kept.len(), 60);
     let price = |name: &str| data::prices("us-west-2")[name];
     let kept_names = names(&kept);
@@ -105,12 +106,12 @@ async fn the_sixty_cheapest_types_are_kept_and_must_satisfy_min_values() {
                 requirement is not met for label(s) (label(s)=[karpenter.k8s.aws/instance-family])";
     assert_eq!(names_for(&types, json!([on_demand(), families.clone()])).unwrap_err(), text);
     let best_effort = claim("a", json!([on_demand(), families]));
-    assert_eq!(filter(&types, &best_effort, MinValuesPolicy::BestEffort).unwrap().len(), 60);
+    assert_eq!(filter(&types, &best_effort, MinValuesCheck::Skipped).unwrap().len(), 60);
 }
 
 #[tokio::test(start_paused = true)]
 async fn types_that_do_not_meet_the_claim_are_left_out() {
-    let env = TestEnv::new().await;
+    let env = ProviderEnv::new().await;
     let types = types(&env).await;
     let arm = require(labels::ARCH, &["arm64"]);
     assert_eq!(names_for(&types, json!([on_demand(), arm])).unwrap(), ["m6g.large"]);
@@ -168,7 +169,7 @@ fn reserved_types(types: &InstanceTypes, reservations: &[(&str, &str, &str, &str
 }
 
 fn kept_reservations(types: &InstanceTypes) -> Vec<String> {
-    let kept = filter(types, &claim("a", json!([])), MinValuesPolicy::Strict).unwrap();
+    let kept = filter(types, &claim("a", json!([])), MinValuesCheck::Required).unwrap();
     let text = |t: InstanceTypeRef<'_>| {
         let ids = t.offerings().map(|offering| {
             let id = single_value(&offering.offering().requirements, aws::CAPACITY_RESERVATION_ID);
@@ -182,7 +183,7 @@ fn kept_reservations(types: &InstanceTypes) -> Vec<String> {
 // spec 05 §15.3, filters 2 to 4
 #[tokio::test(start_paused = true)]
 async fn reserved_capacity_of_one_kind_is_used_before_anything_else() {
-    let env = TestEnv::with_types(&["c5.large", "m5.large", "m5.xlarge"]).await;
+    let env = ProviderEnv::with_types(&["c5.large", "m5.large", "m5.xlarge"]).await;
     let types = types(&env).await;
     let default = [
         ("m5.large", "us-west-2a", "cr-10", "default", 10, "0.001"),
@@ -213,7 +214,7 @@ async fn reserved_capacity_of_one_kind_is_used_before_anything_else() {
 // spec 05 #94
 #[tokio::test(start_paused = true)]
 async fn each_reservation_has_a_template_of_its_own() {
-    let env = TestEnv::with_types(&["m5.large", "m5.xlarge"]).await;
+    let env = ProviderEnv::with_types(&["m5.large", "m5.xlarge"]).await;
     let types = types(&env).await;
     let reservations = [
         ("m5.large", "us-west-2a", "cr-10", "default", 10, "0.001"),
@@ -222,7 +223,7 @@ async fn each_reservation_has_a_template_of_its_own() {
         ("m5.xlarge", "us-west-2b", "cr-x", "default", 2, "0.002"),
     ];
     let (rules, claim) = (LabelRules::aws(), claim("a", json!([])));
-    let kept = filter(&reserved_types(&types, &reservations), &claim, MinValuesPolicy::Strict).unwrap();
+    let kept = filter(&reserved_types(&types, &reservations), &claim, MinValuesCheck::Required).unwrap();
     let claim = LaunchClaim::new(&claim, &rules).unwrap();
     let capacity_type = choose_capacity_type(&kept, &claim.requirements, &rules);
     assert_eq!(capacity_type, "reserved");
@@ -249,26 +250,4 @@ async fn each_reservation_has_a_template_of_its_own() {
         .collect();
     assert_eq!(overrides, ["cr-15 m5.large us-west-2a", "cr-b m5.large us-west-2b", "cr-x m5.xlarge us-west-2b"]);
     assert_eq!(request.target, FleetTarget::OnDemand { allocation_strategy: "lowest-price".into() });
-}
-
-#[tokio::test(start_paused = true)]
-async fn tmp_measure() {
-    let all: Vec<&str> = data::catalogue()
-        .instance_types
-        .iter()
-        .map(|info| info.name.as_str())
-        .filter(|n| data::prices("us-west-2").contains_key(*n))
-        .collect();
-    let env = TestEnv::with_types(&all).await;
-    let types = types(&env).await;
-    let start = std::time::Instant::now();
-    for _ in 0..20 {
-        filter(&types, &claim("a", json!([on_demand()])), MinValuesPolicy::Strict).unwrap();
-    }
-    eprintln!("filter of {} types: {:?} each", types.len(), start.elapsed() / 20);
-    use kerf_cloud::CloudProvider as _;
-    let start = std::time::Instant::now();
-    let claims: Vec<NodeClaim> = (0..100).map(|i| claim(&format!("c{i}"), json!([on_demand()]))).collect();
-    futures::future::join_all(claims.iter().map(|claim| env.provider.create(claim))).await;
-    eprintln!("100 launches: {:?}", start.elapsed());
 }

@@ -25,7 +25,8 @@ use super::super::hash::NodeClassHash;
 use crate::context::AwsContext;
 use crate::memory::MemoryAws;
 use crate::memory::testing::aws;
-use crate::provider::{AwsParts, AwsProvider};
+use crate::parts::AwsParts;
+use crate::provider::AwsProvider;
 use crate::settings::AwsSettings;
 
 /// The role that exists in the account.

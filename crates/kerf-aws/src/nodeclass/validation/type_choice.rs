@@ -13,7 +13,7 @@ use kerf_engine::requirement::{Requirement, Requirements};
 
 use crate::discovery::amis::{AmiMatchError, map_types_to_amis, standard_requirements};
 use crate::instance_types::{InstanceTypeCatalogue, InstanceTypeError};
-use crate::nodeclass::class_reference;
+use crate::node_classes::class_reference;
 
 /// Types that are used if no NodePool names others: one for each architecture.
 const FALLBACK_TYPES: [&str; 2] = ["m5.large", "m6g.large"];

@@ -15,10 +15,10 @@ use kube::api::{Api, PostParams};
 use serde_json::json;
 
 use crate::provider::GARBAGE_COLLECTION;
-use crate::testing::{TestEnv, claim, on_demand, require};
+use crate::testing::{ProviderEnv, claim, on_demand, require};
 
 /// Starts the controller. It runs until the returned value is dropped.
-async fn start(env: &TestEnv) -> Shutdown {
+async fn start(env: &ProviderEnv) -> Shutdown {
     let client = env.server.client_as("test");
     install_crds(&client, CrdVariant::Aws).await.unwrap();
     let mut set = ControllerSet::new(ControllerEnvironment {
@@ -51,7 +51,7 @@ async fn start(env: &TestEnv) -> Shutdown {
 }
 
 /// Waits until no instance is left, in steps of a second, and returns the time.
-async fn until_collected(env: &TestEnv) -> Duration {
+async fn until_collected(env: &ProviderEnv) -> Duration {
     let started = tokio::time::Instant::now();
     while !env.live_instances().is_empty() {
         assert!(started.elapsed() < Duration::from_mins(10), "the instance was not collected");
@@ -63,7 +63,7 @@ async fn until_collected(env: &TestEnv) -> Duration {
 // spec 06 #110, #112
 #[tokio::test(start_paused = true)]
 async fn an_instance_without_a_claim_lives_no_longer_than_the_bounds() {
-    let env = TestEnv::new().await;
+    let env = ProviderEnv::new().await;
     let _running = start(&env).await;
     for (sleep, max) in [(0, 45), (33, 45), (47, 45), (400, 155), (77, 155)] {
         tokio::time::sleep(Duration::from_secs(sleep)).await;
@@ -76,7 +76,7 @@ async fn an_instance_without_a_claim_lives_no_longer_than_the_bounds() {
 // spec 06 #110: the Node is deleted too; an instance with a claim stays
 #[tokio::test(start_paused = true)]
 async fn the_node_of_an_orphan_is_deleted_and_claimed_instances_stay() {
-    let env = TestEnv::new().await;
+    let env = ProviderEnv::new().await;
     let _running = start(&env).await;
     let orphan = env.provider.create(&claim("orphan", json!([on_demand()]))).await.unwrap();
     let owned_claim = claim("owned", json!([on_demand()]));
@@ -101,7 +101,7 @@ async fn the_node_of_an_orphan_is_deleted_and_claimed_instances_stay() {
 // spec 06 #111
 #[tokio::test(start_paused = true)]
 async fn an_instance_without_the_tags_is_not_ours() {
-    let env = TestEnv::new().await;
+    let env = ProviderEnv::new().await;
     let x86 = json!([on_demand(), require("kubernetes.io/arch", &["amd64"])]);
     env.provider.create(&claim("a", x86)).await.unwrap();
     let template = env.live_instances()[0].template_name.clone();

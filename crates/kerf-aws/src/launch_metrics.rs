@@ -6,7 +6,7 @@ use kerf_operator::metrics::Counter;
 /// Metrics of launches.
 #[derive(Debug, Clone)]
 pub(crate) struct LaunchMetrics {
-    pub(super) failures: Counter,
+    pub(crate) failures: Counter,
 }
 
 impl LaunchMetrics {
