@@ -28,7 +28,7 @@ REGION = "us-west-2"
 # Time in which a started server must print its endpoint.
 START_SECONDS = 60
 # Operations that the server has.
-OPERATIONS = 23
+OPERATIONS = 24
 SERVICES = ("ec2", "iam", "ssm", "eks", "sts")
 CLUSTER = "demo"
 USER_DATA = "MIME-Version: 1.0\r\n<&> ü\n"
@@ -251,6 +251,13 @@ def check_launch(check, subnets, group, image, profile):
         }
 
     check.call("ec2", "create_fleet", expect="DryRunOperation", DryRun=True, **fleet("on-demand", ["m5.large"]))
+    run = {
+        "MinCount": 1, "MaxCount": 1, "InstanceType": "m5.large", "LaunchTemplate": {"LaunchTemplateName": name, "Version": "$Latest"},
+        "NetworkInterfaces": [{"DeviceIndex": 0, "SubnetId": subnets[0]}],
+    }
+    check.call("ec2", "run_instances", expect="DryRunOperation", DryRun=True, **run)
+    launched = check.call("ec2", "run_instances", **run)
+    check.call("ec2", "terminate_instances", InstanceIds=[launched["Instances"][0]["InstanceId"]])
     on_demand = check.call(
         "ec2", "create_fleet", ClientToken="token-2",
         **fleet("on-demand", ["m5.large"], count=2, OnDemandOptions={"AllocationStrategy": "lowest-price"}),

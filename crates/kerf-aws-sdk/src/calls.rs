@@ -5,7 +5,9 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use aws_sdk_ec2::config::interceptors::BeforeTransmitInterceptorContextRef;
+use aws_sdk_ec2::config::interceptors::{
+    AfterDeserializationInterceptorContextRef, BeforeTransmitInterceptorContextRef,
+};
 use aws_sdk_ec2::config::{ConfigBag, Intercept, RuntimeComponents};
 use aws_sdk_ec2::error::{BoxError, ProvideErrorMetadata, SdkError};
 use aws_sdk_ec2::operation::RequestId as _;
@@ -96,6 +98,20 @@ impl Intercept for AttemptRecorder {
         self.0.endpoint.get_or_init(|| origin(context.request().uri()).to_owned());
         Ok(())
     }
+
+    /// The SDK reads a document that is cut off as if it were complete. A list would lack its last
+    /// items, and a missing instance counts as terminated.
+    fn read_after_deserialization(
+        &self,
+        context: &AfterDeserializationInterceptorContextRef<'_>,
+        _components: &RuntimeComponents,
+        _settings: &mut ConfigBag,
+    ) -> Result<(), BoxError> {
+        match context.response().body().bytes() {
+            Some(body) if context.output_or_error().is_ok() && is_cut_off(body) => Err("the XML is cut off".into()),
+            _ => Ok(()),
+        }
+    }
 }
 
 impl AttemptRecorder {
@@ -143,7 +159,11 @@ impl AttemptRecorder {
 
     fn no_answer_text(&self, cause: Option<&(dyn Error + 'static)>) -> String {
         match self.endpoint() {
-            Some(endpoint) => format!("no answer from {endpoint}: {}", causes(cause)),
+            Some(endpoint) => {
+                let proxy = proxy_variable(endpoint, |name| std::env::var_os(name).is_some());
+                let proxy = proxy.map(|name| format!(" ({name} is set)")).unwrap_or_default();
+                format!("no answer from {endpoint}{proxy}: {}", causes(cause))
+            }
             // Nothing was sent, for example because there are no credentials.
             None => causes(cause),
         }
@@ -180,6 +200,17 @@ fn without_code(service: &'static str, operation: &'static str, status: u16, mes
     }
 }
 
+/// Returns the environment variable whose proxy the client uses for an endpoint, unless `NO_PROXY`
+/// excludes the endpoint. A proxy that fails looks like an endpoint that fails.
+fn proxy_variable(endpoint: &str, is_set: impl Fn(&str) -> bool) -> Option<&'static str> {
+    let names = if endpoint.starts_with("https:") {
+        ["HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"]
+    } else {
+        ["HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"]
+    };
+    names.into_iter().find(|name| is_set(name))
+}
+
 /// Returns the texts of an error and of its causes, outermost first. A cause whose text the one
 /// before already ends with is left out.
 pub(crate) fn causes(error: Option<&(dyn Error + 'static)>) -> String {
@@ -193,6 +224,24 @@ pub(crate) fn causes(error: Option<&(dyn Error + 'static)>) -> String {
         next = error.source();
     }
     texts.join(": ")
+}
+
+/// Returns true if a body is an XML document without the end of its root element.
+fn is_cut_off(body: &[u8]) -> bool {
+    let mut rest = body.trim_ascii();
+    while rest.starts_with(b"<?") {
+        let Some(end) = rest.windows(2).position(|bytes| bytes == b"?>") else { return true };
+        rest = rest[end + 2..].trim_ascii_start();
+    }
+    let Some(element) = rest.strip_prefix(b"<") else { return false };
+    let Some(tag_end) = element.iter().position(|byte| *byte == b'>') else { return true };
+    let tag = &element[..tag_end];
+    if tag.ends_with(b"/") {
+        return false;
+    }
+    let name = tag.split(u8::is_ascii_whitespace).next().unwrap_or_default();
+    let before_end = rest.strip_suffix(b">").map(<[u8]>::trim_ascii_end).and_then(|text| text.strip_suffix(name));
+    !before_end.is_some_and(|text| text.ends_with(b"</"))
 }
 
 /// Returns scheme, host and port of an address.
@@ -257,6 +306,27 @@ mod tests {
         call(1, true).await;
         call(11, false).await;
         assert_eq!(*lines.0.lock().unwrap(), [line, line]);
+    }
+
+    #[test]
+    fn the_proxy_of_an_endpoint_depends_on_its_scheme() {
+        let variable = |endpoint, set: &'static [&str]| proxy_variable(endpoint, |name| set.contains(&name));
+        assert_eq!(variable("https://ec2.amazonaws.com", &["HTTPS_PROXY", "HTTP_PROXY"]), Some("HTTPS_PROXY"));
+        assert_eq!(variable("http://127.0.0.1:1", &["HTTPS_PROXY", "http_proxy"]), Some("http_proxy"));
+        assert_eq!(variable("http://127.0.0.1:1", &["HTTPS_PROXY", "ALL_PROXY"]), Some("ALL_PROXY"));
+        assert_eq!(variable("http://127.0.0.1:1", &["HTTPS_PROXY", "NO_PROXY"]), None);
+    }
+
+    #[test]
+    fn a_document_without_the_end_of_its_root_element_is_cut_off() {
+        let prolog = "<?xml version=\"1.0\"?>\n";
+        for whole in ["<a></a>", "<a x=\"1\">\n<b/></a >\n", "<a/>", "", "{\"json\":1}", "text"] {
+            assert!(!is_cut_off(format!("{prolog}{whole}").as_bytes()), "{whole}");
+            assert!(!is_cut_off(whole.as_bytes()), "{whole}");
+        }
+        for cut in ["<a", "<a>", "<a><b></b>", "<a><b", "<a></b>", "<aa></a>", "<a></aa>", "<a></", "<?xml"] {
+            assert!(is_cut_off(cut.as_bytes()), "{cut}");
+        }
     }
 
     #[test]

@@ -27,6 +27,28 @@ const REGION_HINT: &str = "set AWS_REGION, or set AWS_PROFILE to a profile with 
 const CREDENTIALS_HINT: &str = "in a pod on EKS, give the service account a role (EKS Pod Identity or IRSA); elsewhere \
                                 set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE";
 
+/// Begin of the SDK's text if no source of credentials is configured. A list of all sources follows.
+const EMPTY_CHAIN: &str = "no credentials found in chain";
+
+/// Variables that select a source of credentials and hold no secret. The SDK's texts do not name the
+/// file that it cannot read.
+const SOURCE_VARIABLES: [&str; 4] = [
+    "AWS_PROFILE",
+    "AWS_WEB_IDENTITY_TOKEN_FILE",
+    "AWS_CONTAINER_CREDENTIALS_FULL_URI",
+    "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
+];
+
+/// Variables with the address of an endpoint.
+const ENDPOINT_VARIABLES: [&str; 6] = [
+    "AWS_ENDPOINT_URL",
+    "AWS_ENDPOINT_URL_EC2",
+    "AWS_ENDPOINT_URL_EKS",
+    "AWS_ENDPOINT_URL_IAM",
+    "AWS_ENDPOINT_URL_SSM",
+    "AWS_ENDPOINT_URL_STS",
+];
+
 /// Limits of the time of AWS calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CallLimits {
@@ -62,18 +84,10 @@ impl From<CallLimits> for TimeoutConfig {
 /// Calls no service but those that credentials come from, so that an endpoint that does not answer
 /// is found by the first call. Fails after at most 30 seconds for credentials.
 pub async fn connect() -> Result<AwsPorts, ConnectError> {
-    connect_with(aws_config::defaults(BehaviorVersion::latest()), &|name| std::env::var(name).ok()).await
-}
-
-/// `loader` and `variable` have the same environment variables.
-async fn connect_with(
-    loader: ConfigLoader,
-    variable: &(dyn Fn(&str) -> Option<String> + Sync),
-) -> Result<AwsPorts, ConnectError> {
-    check_retry_variables(variable)?;
-    let bundle = variable("AWS_CA_BUNDLE").map(PathBuf::from);
+    check_variables(&|name| std::env::var(name).ok())?;
+    let bundle = std::env::var_os("AWS_CA_BUNDLE").map(PathBuf::from);
     let http_client = http_client(TrustedRoots::from_bundle(bundle.as_deref())?)?;
-    let config = load(loader.http_client(http_client)).await?;
+    let config = load(aws_config::defaults(BehaviorVersion::latest()).http_client(http_client)).await?;
     check_region_and_credentials(&config).await?;
     Ok(ports(&config))
 }
@@ -89,8 +103,9 @@ pub fn ports(config: &SdkConfig) -> AwsPorts {
     }
 }
 
-/// Checks the variables on whose wrong values the SDK panics.
-fn check_retry_variables(variable: &(dyn Fn(&str) -> Option<String> + Sync)) -> Result<(), ConnectError> {
+/// Checks the variables on whose wrong values the SDK panics, or fails with a text that does not name
+/// them.
+fn check_variables(variable: &dyn Fn(&str) -> Option<String>) -> Result<(), ConnectError> {
     if let Some(value) = variable("AWS_MAX_ATTEMPTS")
         && !value.parse::<u32>().is_ok_and(|attempts| attempts > 0)
     {
@@ -102,6 +117,14 @@ fn check_retry_variables(variable: &(dyn Fn(&str) -> Option<String> + Sync)) -> 
     {
         let problem = format!("AWS_RETRY_MODE is \"{value}\", which is not a retry mode");
         return Err(ConnectError::new(problem, "set it to standard or adaptive, or unset it for standard"));
+    }
+    for name in ENDPOINT_VARIABLES {
+        if let Some(value) = variable(name)
+            && !["http://", "https://"].into_iter().any(|scheme| value.starts_with(scheme))
+        {
+            let problem = format!("{name} is \"{value}\", which is not the address of an endpoint");
+            return Err(ConnectError::new(problem, "set it to a URL such as http://127.0.0.1:4566, or unset it"));
+        }
     }
     Ok(())
 }
@@ -143,13 +166,16 @@ async fn credentials_problem(config: &SdkConfig) -> Option<String> {
     match tokio::time::timeout(CREDENTIALS_TIMEOUT, provider.provide_credentials()).await {
         Ok(Ok(_)) => None,
         Ok(Err(error)) => {
-            // The error says only whether the chain was empty or a provider failed; its cause says
-            // which one.
+            // The error itself says only whether a source is configured.
             let causes = causes(std::error::Error::source(&error));
-            Some(if causes.is_empty() {
+            Some(if causes.is_empty() || causes.starts_with(EMPTY_CHAIN) {
                 "no AWS credentials were found".to_owned()
             } else {
-                format!("no AWS credentials could be loaded: {causes}")
+                let sources: String = SOURCE_VARIABLES
+                    .into_iter()
+                    .filter_map(|name| Some(format!(", {name}={}", std::env::var(name).ok()?)))
+                    .collect();
+                format!("no AWS credentials could be loaded{}: {causes}", sources.replacen(',', " with", 1))
             })
         }
         Err(_) => Some(format!("no AWS credentials could be loaded within {} seconds", CREDENTIALS_TIMEOUT.as_secs())),
@@ -158,16 +184,12 @@ async fn credentials_problem(config: &SdkConfig) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use aws_types::os_shim_internal::{Env, Fs};
-    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-    use tokio::net::TcpListener;
-
     use super::*;
 
     #[test]
-    fn wrong_retry_variables_are_errors_that_name_the_variable() {
+    fn wrong_variables_are_errors_that_name_the_variable() {
         let check = |name: &str, value: &str| {
-            let outcome = check_retry_variables(&|asked| (asked == name).then(|| value.to_owned()));
+            let outcome = check_variables(&|asked| (asked == name).then(|| value.to_owned()));
             outcome.err().map(|error| error.problem)
         };
         for value in ["0", "-1", "many", ""] {
@@ -176,76 +198,11 @@ mod tests {
         }
         let problem = check("AWS_RETRY_MODE", "legacy").unwrap();
         assert_eq!(problem, "AWS_RETRY_MODE is \"legacy\", which is not a retry mode");
+        let problem = check("AWS_ENDPOINT_URL_EC2", "127.0.0.1:4566").unwrap();
+        assert_eq!(problem, "AWS_ENDPOINT_URL_EC2 is \"127.0.0.1:4566\", which is not the address of an endpoint");
+        assert_eq!(check("AWS_ENDPOINT_URL", "http://127.0.0.1:4566"), None);
         assert_eq!(check("AWS_MAX_ATTEMPTS", "5"), None);
         assert_eq!((check("AWS_RETRY_MODE", "standard"), check("AWS_RETRY_MODE", "adaptive")), (None, None));
-    }
-
-    /// Connects with these environment variables and this `~/.aws/config`, and without instance
-    /// metadata service.
-    async fn connect_in(variables: &[(&str, &str)], profiles: &str) -> Result<AwsPorts, ConnectError> {
-        let mut variables = variables.to_vec();
-        variables.extend([("HOME", "/home"), ("AWS_EC2_METADATA_DISABLED", "true")]);
-        let loader = aws_config::defaults(BehaviorVersion::latest())
-            .env(Env::from_slice(&variables))
-            .fs(Fs::from_slice(&[("/home/.aws/config", profiles)]));
-        let value = |name: &str| variables.iter().find(|(own, _)| *own == name).map(|(_, value)| (*value).to_owned());
-        connect_with(loader, &value).await
-    }
-
-    const KEYS: [(&str, &str); 2] = [("AWS_ACCESS_KEY_ID", "test"), ("AWS_SECRET_ACCESS_KEY", "test")];
-
-    #[tokio::test]
-    async fn missing_region_and_credentials_are_one_error_that_says_what_to_set() {
-        let text = async |variables: &[(&str, &str)]| {
-            let error = connect_in(variables, "").await.unwrap_err();
-            format!("{}\n{}", error.problem, error.hint)
-        };
-        let credentials_hint = "in a pod on EKS, give the service account a role (EKS Pod Identity or IRSA); \
-                                elsewhere set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE";
-        let region_hint = "set AWS_REGION, or set AWS_PROFILE to a profile with a region";
-        assert_eq!(text(&KEYS).await, format!("no AWS region is configured\n{region_hint}"));
-        let no_credentials = text(&[("AWS_REGION", "us-west-2")]).await;
-        assert!(no_credentials.starts_with("no AWS credentials "), "{no_credentials}");
-        assert!(no_credentials.ends_with(credentials_hint), "{no_credentials}");
-        let nothing = text(&[]).await;
-        assert!(nothing.starts_with("no AWS region is configured, and no AWS credentials "), "{nothing}");
-        assert!(nothing.ends_with(&format!("{region_hint}; {credentials_hint}")), "{nothing}");
-    }
-
-    #[tokio::test]
-    async fn region_and_credentials_come_from_the_environment_or_a_profile() {
-        let mut variables = vec![("AWS_REGION", "eu-west-1")];
-        variables.extend(KEYS);
-        assert_eq!(connect_in(&variables, "").await.unwrap().region, "eu-west-1");
-        let profile = "[profile team]\nregion = us-east-2\naws_access_key_id = a\naws_secret_access_key = b\n";
-        assert_eq!(connect_in(&[("AWS_PROFILE", "team")], profile).await.unwrap().region, "us-east-2");
-    }
-
-    #[tokio::test]
-    async fn a_profile_on_which_the_sdk_panics_is_an_error() {
-        let error = connect_in(&KEYS, "[default]\nregion = us-east-2\nmax_attempts = 0\n").await.unwrap_err();
-        assert!(error.problem.starts_with("the AWS configuration is wrong: "), "{}", error.problem);
-        assert!(error.hint.contains("max_attempts"), "{}", error.hint);
-    }
-
-    #[tokio::test]
-    async fn calls_go_to_the_configured_endpoint_with_the_name_of_the_program() {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let endpoint = format!("http://{}", listener.local_addr().unwrap());
-        let server = tokio::spawn(async move {
-            let (mut stream, _) = listener.accept().await.unwrap();
-            let mut head = vec![0; 16_384];
-            let length = stream.read(&mut head).await.unwrap();
-            stream.write_all(b"HTTP/1.1 403 x\r\ncontent-length: 0\r\n\r\n").await.unwrap();
-            String::from_utf8_lossy(&head[..length]).to_lowercase()
-        });
-        let mut variables = vec![("AWS_REGION", "us-west-2"), ("AWS_ENDPOINT_URL_EKS", endpoint.as_str())];
-        variables.extend(KEYS);
-        let ports = connect_in(&variables, "").await.unwrap();
-        assert_eq!(ports.eks.describe_cluster("demo").await.unwrap_err().http_status, Some(403));
-        let head = server.await.unwrap();
-        assert!(head.starts_with("get /clusters/demo "), "{head}");
-        assert!(head.contains(concat!(" lib/kerf/", env!("CARGO_PKG_VERSION"))), "{head}");
     }
 
     #[test]

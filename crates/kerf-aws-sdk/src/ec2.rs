@@ -5,13 +5,14 @@ mod instance_types;
 mod instances;
 mod launch_templates;
 mod network;
+mod run_instances;
 
 use aws_sdk_ec2::Client;
 use aws_sdk_ec2::types::LocationType;
 use kerf_aws::ports::ec2::{
     CreateFleet, CreateLaunchTemplate, DescribeImages, DescribeInstanceTypes, DescribeInstances,
     DescribeLaunchTemplates, Ec2Instance, FleetAnswer, Image, InstanceStateChange, InstanceTypeInfo,
-    InstanceTypeOffering, LaunchTemplate, LaunchTemplateRef, SecurityGroup, Subnet,
+    InstanceTypeOffering, LaunchTemplate, LaunchTemplateRef, RunInstances, SecurityGroup, Subnet,
 };
 use kerf_aws::ports::{AwsFuture, Ec2, Filter, Page, PageRequest, Tags};
 
@@ -166,6 +167,15 @@ impl Ec2 for SdkEc2 {
             let request = fleet::sent_fleet(self.client.create_fleet(), request).customize();
             let answer = self.calls.run("CreateFleet", |recorder| request.interceptor(recorder).send()).await?;
             Ok(fleet::answer(answer))
+        })
+    }
+
+    fn run_instances(&self, request: RunInstances) -> AwsFuture<'_, String> {
+        Box::pin(async move {
+            let request = run_instances::sent_instances(self.client.run_instances(), request).customize();
+            let answer = self.calls.run("RunInstances", |recorder| request.interceptor(recorder).send()).await?;
+            let first = answer.instances.unwrap_or_default().into_iter().next();
+            Ok(first.and_then(|instance| instance.instance_id).unwrap_or_default())
         })
     }
 

@@ -5,7 +5,7 @@ use aws_config::BehaviorVersion;
 use kerf_aws::ports::ec2::{
     CreateFleet, CreateLaunchTemplate, DescribeImages, DescribeInstanceTypes, DescribeInstances,
     DescribeLaunchTemplates, FleetConfig, FleetOverride, FleetTarget, InstanceStateName, LaunchTemplateData,
-    LaunchTemplateRef, TagSpecification,
+    LaunchTemplateRef, RunInstances, RunNetworkInterface, TagSpecification,
 };
 use kerf_aws::ports::{AwsError, AwsPorts, CreateInstanceProfile, Filter, PageRequest, Tags};
 use kerf_aws_sdk::{TrustedRoots, connect, http_client};
@@ -101,6 +101,18 @@ async fn an_instance_is_launched_described_tagged_and_terminated() {
     let id = answer.instances[0].ids[0].clone();
     let error = ec2.create_fleet(fleet("absent")).await.unwrap_err();
     assert_eq!(code(&error), "InvalidLaunchTemplateName.NotFoundException");
+
+    let dry_run = RunInstances {
+        template_name: "karpenter.k8s.aws/1".to_owned(),
+        instance_type: "m5.large".to_owned(),
+        network_interfaces: vec![RunNetworkInterface {
+            subnet_id: subnet.id.clone(),
+            ..RunNetworkInterface::default()
+        }],
+        tags: vec![],
+        is_dry_run: true,
+    };
+    assert_eq!(code(&ec2.run_instances(dry_run).await.unwrap_err()), "DryRunOperation");
 
     ec2.create_tags(vec![id.clone()], tags(&[("Name", "a=b&c")])).await.unwrap();
     let by_id = DescribeInstances { ids: vec![id.clone()], filters: vec![] };

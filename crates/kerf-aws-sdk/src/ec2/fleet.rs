@@ -9,8 +9,8 @@ use kerf_aws::ports::ec2::{
 
 use crate::convert::{list, name, optional_name, sent_list, sent_tag_specifications, sent_text};
 
-/// The version of a launch template that a fleet launches.
-const LATEST_VERSION: &str = "$Latest";
+/// The version of a launch template that is launched.
+pub(super) const LATEST_VERSION: &str = "$Latest";
 
 /// The only reservation type of fleets that use reserved capacity (spec 05 §15.5).
 const INTERRUPTIBLE: &str = "interruptible-capacity-reservation";

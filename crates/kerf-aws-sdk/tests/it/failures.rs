@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use kerf_aws::ports::ec2::{DescribeInstances, InstanceStateName};
+use kerf_aws::ports::ec2::{DescribeInstances, InstanceStateName, RunInstances, RunNetworkInterface, TagSpecification};
 use kerf_aws::ports::{AwsError, AwsPorts, Fault, PageRequest};
 use kerf_aws_sdk::CallLimits;
 use tokio::net::TcpListener;
@@ -103,6 +103,7 @@ async fn an_error_without_a_code_is_classified_by_its_status() {
 async fn an_answer_that_cannot_be_read_is_an_error_that_says_so() {
     for reaction in [
         Reaction::Answer(200, "<DescribeSubnetsResponse><subnetSet><item>"),
+        Reaction::Answer(200, "<DescribeSubnetsResponse><subnetSet><item><subnetId"),
         Reaction::Answer(200, "no XML"),
         Reaction::Answer(200, "<html><body>a proxy's page</body></html>"),
         Reaction::Answer(
@@ -184,6 +185,53 @@ async fn unknown_values_and_missing_fields_are_no_errors() {
     let instance = &page.items[0];
     assert_eq!((instance.id.as_str(), instance.instance_type.as_str()), ("i-1", "z99.mega"));
     assert_eq!((instance.state, instance.launched_at), (InstanceStateName::Pending, None));
+}
+
+// spec 06 §4.7: the answer to a dry run that passes is an error
+#[tokio::test]
+async fn a_dry_run_of_run_instances_sends_template_interfaces_and_tags() {
+    let body = ec2_error!("DryRunOperation", "Request would have succeeded, but DryRun flag is set.");
+    let server = CannedServer::start(vec![Reaction::Answer(412, body)]).await;
+    let request = RunInstances {
+        template_name: "karpenter.k8s.aws/1".to_owned(),
+        instance_type: "m5.large".to_owned(),
+        network_interfaces: vec![RunNetworkInterface {
+            network_card_index: 0,
+            device_index: 1,
+            interface_type: Some("efa-only".to_owned()),
+            subnet_id: "subnet-1".to_owned(),
+        }],
+        tags: vec![TagSpecification {
+            resource_type: "instance",
+            tags: [("Name".to_owned(), "a b".to_owned())].into(),
+        }],
+        is_dry_run: true,
+    };
+    let error = ports_at(&server.endpoint(), GENEROUS).ec2.run_instances(request).await.unwrap_err();
+    assert_eq!((error.code.as_deref(), error.http_status, error.attempts), (Some("DryRunOperation"), Some(412), 1));
+    let request = &server.requests()[0];
+    let (_, form) = request.split_once("\r\n\r\n").unwrap();
+    let mut parameters: Vec<&str> =
+        form.split('&').filter(|parameter| !parameter.starts_with("ClientToken=")).collect();
+    parameters.sort_unstable();
+    let expected = [
+        "Action=RunInstances",
+        "DryRun=true",
+        "InstanceType=m5.large",
+        "LaunchTemplate.LaunchTemplateName=karpenter.k8s.aws%2F1",
+        "LaunchTemplate.Version=%24Latest",
+        "MaxCount=1",
+        "MinCount=1",
+        "NetworkInterface.1.DeviceIndex=1",
+        "NetworkInterface.1.InterfaceType=efa-only",
+        "NetworkInterface.1.NetworkCardIndex=0",
+        "NetworkInterface.1.SubnetId=subnet-1",
+        "TagSpecification.1.ResourceType=instance",
+        "TagSpecification.1.Tag.1.Key=Name",
+        "TagSpecification.1.Tag.1.Value=a%20b",
+        "Version=2016-11-15",
+    ];
+    assert_eq!(parameters, expected);
 }
 
 #[tokio::test]

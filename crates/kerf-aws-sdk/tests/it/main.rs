@@ -4,4 +4,5 @@
 mod canned_server;
 mod clients;
 mod failures;
+mod program;
 mod round_trip;

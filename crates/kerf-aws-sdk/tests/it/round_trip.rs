@@ -4,7 +4,6 @@
 use std::fmt::Debug;
 use std::time::Duration;
 
-use futures::future::BoxFuture;
 use jiff::{Timestamp, Unit};
 use kerf_aws::data;
 use kerf_aws::http::AwsServer;
@@ -12,8 +11,8 @@ use kerf_aws::memory::{Account, AwsFault, AwsFaultRule, CapacityPool, MemoryAws,
 use kerf_aws::ports::ec2::{
     CreateFleet, CreateLaunchTemplate, DescribeImages, DescribeInstanceTypes, DescribeInstances,
     DescribeLaunchTemplates, FleetConfig, FleetOverride, FleetTarget, LaunchTemplateData, LaunchTemplateRef,
-    TagSpecification, TemplateBlockDevice, TemplateCapacityReservation, TemplateMetadataOptions,
-    TemplateNetworkInterface, TemplatePlacement,
+    RunInstances, RunNetworkInterface, TagSpecification, TemplateBlockDevice, TemplateCapacityReservation,
+    TemplateMetadataOptions, TemplateNetworkInterface, TemplatePlacement,
 };
 use kerf_aws::ports::{AwsError, AwsPorts, CreateInstanceProfile, Fault, Filter, Page, PageRequest, Tags, all_pages};
 use kerf_runtime::Clock;
@@ -50,20 +49,17 @@ impl TestAccount {
     /// call. Both must have the same outcome, also the ID of the request.
     async fn both<T: PartialEq + Debug>(
         &self,
-        call: impl Fn(AwsPorts) -> BoxFuture<'static, Result<T, AwsError>>,
+        call: impl AsyncFn(&AwsPorts) -> Result<T, AwsError>,
     ) -> Result<T, AwsError> {
         let copy = self.aws.fork(self.aws.clock()).ports();
-        let over_http = call(self.sdk.clone()).await;
-        let in_process = call(copy).await;
+        let over_http = call(&self.sdk).await;
+        let in_process = call(&copy).await;
         assert_eq!(over_http, in_process, "over HTTP and in process");
         over_http
     }
 
     /// Calls [`Self::both`] and returns the code of the error, which must be there.
-    async fn both_fail<T: PartialEq + Debug>(
-        &self,
-        call: impl Fn(AwsPorts) -> BoxFuture<'static, Result<T, AwsError>>,
-    ) -> String {
+    async fn both_fail<T: PartialEq + Debug>(&self, call: impl AsyncFn(&AwsPorts) -> Result<T, AwsError>) -> String {
         self.both(call).await.unwrap_err().code.unwrap()
     }
 
@@ -76,7 +72,7 @@ impl TestAccount {
 /// Makes a call from a body that uses `ports`.
 macro_rules! call {
     (|$ports:ident| $body:expr) => {
-        |$ports: AwsPorts| -> BoxFuture<'static, _> { Box::pin(async move { $body.await }) }
+        async |$ports: &AwsPorts| $body.await
     };
 }
 
@@ -160,7 +156,7 @@ fn full_template(image_id: String) -> LaunchTemplateData {
         image_id,
         instance_profile: "profile".to_owned(),
         detailed_monitoring: true,
-        user_data: "TUlNRS1WZXJzaW9uOiAxLjAK+/=".to_owned(),
+        user_data: "TUlNRS1WZXJzaW9uOiAxLjAK+/8=".to_owned(),
         block_devices: vec![
             TemplateBlockDevice {
                 device_name: Some("/dev/xvda".to_owned()),
@@ -301,6 +297,22 @@ async fn launched_instances_are_equal_through_their_life() {
     let absent = fleet(1, on_demand(), "absent", &[("m5.large", SUBNETS[0])]);
     let code = account.both_fail(call!(|ports| ports.ec2.create_fleet(absent.clone()))).await;
     assert_eq!(code, "InvalidLaunchTemplateName.NotFoundException");
+
+    let run = |is_dry_run: bool, template_name: &str| RunInstances {
+        template_name: template_name.to_owned(),
+        instance_type: "m5.large".to_owned(),
+        network_interfaces: vec![RunNetworkInterface {
+            subnet_id: SUBNETS[0].to_owned(),
+            ..RunNetworkInterface::default()
+        }],
+        tags: vec![TagSpecification { resource_type: "instance", tags: tags(&[("Name", "a b")]) }],
+        is_dry_run,
+    };
+    let dry_run = run(true, "full");
+    assert_eq!(account.both_fail(call!(|ports| ports.ec2.run_instances(dry_run.clone()))).await, "DryRunOperation");
+    let absent = run(true, "absent");
+    account.both_fail(call!(|ports| ports.ec2.run_instances(absent.clone()))).await;
+    assert_eq!(account.aws.instances().len(), 0);
 
     // One type is sold out, so that the answer has instances and errors.
     account.aws.change_market(|market| {

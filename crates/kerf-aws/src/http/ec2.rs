@@ -6,6 +6,7 @@ mod instance_types;
 mod instances;
 mod launch_templates;
 mod network;
+mod run_instances;
 pub(super) mod template_data;
 mod zones;
 
@@ -19,7 +20,7 @@ use crate::ports::{Filter, PageRequest, Tags};
 pub(super) const VERSION: &str = "2016-11-15";
 pub(super) const NAMESPACE: &str = "http://ec2.amazonaws.com/doc/2016-11-15/";
 
-pub(super) const OPERATIONS: [&str; 14] = [
+pub(super) const OPERATIONS: [&str; 15] = [
     "CreateFleet",
     "CreateLaunchTemplate",
     "CreateTags",
@@ -33,6 +34,7 @@ pub(super) const OPERATIONS: [&str; 14] = [
     "DescribeRegions",
     "DescribeSecurityGroups",
     "DescribeSubnets",
+    "RunInstances",
     "TerminateInstances",
 ];
 
@@ -59,6 +61,7 @@ pub(super) async fn call(aws: &MemoryAws, operation: &str, parameters: Parameter
         "DescribeRegions" => zones::describe_regions(aws, parameters).await,
         "DescribeSecurityGroups" => network::describe_security_groups(aws, parameters).await,
         "DescribeSubnets" => network::describe_subnets(aws, parameters).await,
+        "RunInstances" => run_instances::run(aws, parameters).await,
         "TerminateInstances" => instances::terminate(aws, parameters).await,
         name => Err(AwsFailure::bad_request("InvalidAction", format!("The action {name} is not valid.")).into()),
     }

@@ -151,6 +151,11 @@ async fn answers_of_ec2() {
         &format!("Action=CreateTags&ResourceId.1={id}&Tag.1.Key=Name&Tag.1.Value=first"),
         &format!("Action=DescribeInstances&InstanceId.1={id}"),
         &format!("Action=TerminateInstances&InstanceId.1={id}"),
+        &format!(
+            "Action=RunInstances&MinCount=1&MaxCount=1&ClientToken=u&LaunchTemplate.LaunchTemplateName=demo&LaunchTemplate.\
+             Version=%24Latest&InstanceType=m5.large&NetworkInterface.1.DeviceIndex=0&NetworkInterface.1.SubnetId={}",
+            SUBNETS[1]
+        ),
         "Action=DeleteLaunchTemplate&LaunchTemplateName=demo",
         "Action=DeleteLaunchTemplate&LaunchTemplateName=demo",
     ];
@@ -247,7 +252,9 @@ async fn requests_that_cannot_be_read_are_errors_and_change_nothing() {
     };
     for (request, expected) in [
         (ec2_form(""), "400 MissingAction"),
-        (ec2_form("Action=RunInstances"), "400 InvalidAction"),
+        (ec2_form("Action=StopInstances"), "400 InvalidAction"),
+        (ec2_form("Action=RunInstances&MinCount=1&MaxCount=2"), "400 InvalidParameterValue"),
+        (ec2_form("Action=RunInstances&MinCount=1&MaxCount=1&InstanceType=m5.large"), "400 MissingParameter"),
         (iam_form("Action=CreateUser"), "400 InvalidAction"),
         (form("ec2", "2014-01-01", "Action=DescribeSubnets"), "400 NoSuchVersion"),
         (ec2_form("Action=DescribeSubnets&Colour=red"), "400 UnknownParameter"),

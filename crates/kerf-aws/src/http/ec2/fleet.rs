@@ -134,14 +134,17 @@ fn read_target(query: &mut QueryReader<'_>) -> (i32, FleetTarget) {
 }
 
 fn read_config(config: &mut QueryReader<'_>) -> FleetConfig {
-    let name = config.object("LaunchTemplateSpecification", |specification| {
-        let version = specification.text("Version").unwrap_or_default();
-        if !VERSIONS.contains(&version.as_str()) {
-            specification.add_wrong_value("Version", &version, &VERSIONS.join(", "));
-        }
-        specification.required_text("LaunchTemplateName")
-    });
+    let name = config.object("LaunchTemplateSpecification", read_template);
     FleetConfig { template_name: name.unwrap_or_default(), overrides: config.objects("Overrides", read_override) }
+}
+
+/// Reads the name of a launch template.
+pub(super) fn read_template(specification: &mut QueryReader<'_>) -> String {
+    let version = specification.text("Version").unwrap_or_default();
+    if !VERSIONS.contains(&version.as_str()) {
+        specification.add_wrong_value("Version", &version, &VERSIONS.join(", "));
+    }
+    specification.required_text("LaunchTemplateName")
 }
 
 fn read_override(choice: &mut QueryReader<'_>) -> FleetOverride {
