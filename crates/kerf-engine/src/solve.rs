@@ -47,6 +47,7 @@ mod diagnostics;
 mod free_capacity;
 mod host_affinity;
 mod incremental;
+mod launch_facts;
 pub(crate) mod limits;
 pub(crate) mod min_values;
 mod narrow_claim;
@@ -67,7 +68,8 @@ mod zones;
 
 pub(crate) use class::{ClassIx, PodClass};
 pub use diagnostics::{PoolWithoutTypes, RelaxedPod, TypesBeyondLimits};
-pub use incremental::{IncrementalSolver, LaunchFacts, LaunchWait};
+pub use incremental::IncrementalSolver;
+pub use launch_facts::{LaunchFacts, LaunchWait};
 pub(crate) use pass::{PlacementPass, PlacementTarget, UnplacedReason};
 pub(crate) use price_bound::lower_bound_price;
 pub(crate) use problem::{PodIx, SchedulingProblem};

@@ -165,8 +165,8 @@ impl Kwok {
         Ok(Some(instance))
     }
 
-    /// Fails if the pool's node class has a registration delay that cannot be parsed. No instance of
-    /// such a class can be launched: claims would be created and deleted again and again.
+    /// Fails if the pool's node class has a registration delay that cannot be parsed. No instance
+    /// of such a class can be launched: claims would be created and deleted again and again.
     fn check_node_class(&self, pool: &NodePool) -> Result<(), InstanceTypesError> {
         let reference = &pool.spec.template.spec.node_class_ref;
         let cluster = self.cluster.lock().unwrap_or_else(PoisonError::into_inner).clone();

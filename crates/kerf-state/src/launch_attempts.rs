@@ -22,7 +22,7 @@ use crate::claims::TrackedClaim;
 const FUTILE_CLAIMS_MAX: u32 = 3;
 /// First wait before the next claim for the owner. Doubles with each further wait.
 const FIRST_WAIT: Duration = Duration::from_mins(1);
-/// Longest wait.
+/// Upper bound of the doubled waits.
 const LONGEST_WAIT: Duration = Duration::from_mins(30);
 /// Time after which an owner without a new claim is forgotten.
 const OWNER_TTL: Duration = Duration::from_hours(2);
@@ -38,7 +38,7 @@ pub(crate) struct LaunchAttempts {
     claim_by_pod: BTreeMap<Str, Str>,
 }
 
-/// What happened to the earlier claims for an owner.
+/// Outcomes of the earlier claims for an owner.
 #[derive(Debug)]
 struct OwnerHistory {
     /// Claims in a row on which none of the pods started.
@@ -64,7 +64,7 @@ struct Attempt {
     has_failed_pod: bool,
 }
 
-/// What became of a pod that a claim was created for.
+/// Outcome of a claim for one of its pods.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum PodOutcome {
     /// The pod needs another node.

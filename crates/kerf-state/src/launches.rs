@@ -1,5 +1,5 @@
-//! What Kerf remembers about launches and evictions that the API server does not show yet: the pods
-//! that claims were created for, nodes that were never Ready, and requested evictions.
+//! Launches and evictions that Kerf remembers and the API server does not show yet: the pods that
+//! claims were created for, nodes that were never Ready, and requested evictions.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -62,8 +62,8 @@ impl Cluster {
         self.intents.take_never_ready_of_pool(pool)
     }
 
-    /// Forgets pods that are bound, and pods whose claim no longer exists. Pods of unlaunched claims
-    /// are kept: they may run on nodes that are being deleted. Returns what the next decision must
+    /// Forgets pods that are bound, and pods whose claim no longer exists. Pods of unlaunched
+    /// claims are kept: they may run on nodes that are being deleted. Returns what the next decision must
     /// know about earlier launches.
     pub(crate) fn refresh_launch_facts(&mut self, now: Timestamp) -> LaunchFacts {
         let (pods, claims, unlaunched) = (&self.pods, &self.claims, &self.unlaunched);

@@ -94,8 +94,8 @@ impl Cluster {
 
     /// Reports whether the provisioner may decide at `now`. It waits for unlaunched claims like all
     /// others, but for no longer than ten seconds for a claim whose pods are known: these pods stay
-    /// assigned to the claim and are left out of the decision. A claim of a static pool has no pods.
-    /// The pods of a claim that an earlier process created are not known.
+    /// assigned to the claim and are left out of the decision. A claim of a static pool has no
+    /// pods. The pods of a claim that an earlier process created are not known.
     pub fn check_synced_for_provisioning(&mut self, now: Timestamp) -> SyncStatus {
         let SyncStatus::Unsynced(mut reasons) = self.check_synced() else { return SyncStatus::Synced };
         for reason in &mut reasons {

@@ -33,9 +33,9 @@ pub(crate) struct CandidateNames {
     pub(crate) claim: Str,
 }
 
-/// Marks a node and its claim. An object that no longer exists counts as marked. `check` runs before
-/// each write of the disruption reason. Returns false if it returned a block reason; then the reason
-/// was not written.
+/// Marks a node and its claim. An object that no longer exists counts as marked. `check` runs
+/// before each write of the disruption reason. Returns false if it returned a block reason; then
+/// the disruption reason was not written.
 pub(crate) async fn mark(
     ctx: &Context,
     names: &CandidateNames,

@@ -21,8 +21,6 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{AbortHandle, JoinSet};
 
-use super::RunError;
-
 /// Maximum number of open connections per address.
 const CONNECTIONS_MAX: usize = 100;
 /// Time limit for the head of a request. It is also the longest time for which a connection may be
@@ -45,8 +43,8 @@ pub(super) async fn serve(
     address: SocketAddr,
     tasks: &mut JoinSet<()>,
     handler: impl Fn(&str, &str) -> HttpResponse + Send + Sync + 'static,
-) -> Result<(), RunError> {
-    let listener = TcpListener::bind(address).await.map_err(|cause| RunError::Listen { address, cause })?;
+) -> std::io::Result<()> {
+    let listener = TcpListener::bind(address).await?;
     let handler = Arc::new(handler);
     tasks.spawn(async move {
         let mut connections = JoinSet::new();

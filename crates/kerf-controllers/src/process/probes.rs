@@ -30,14 +30,15 @@ pub(super) async fn start(
             (_, Some(status)) => debug_response(path, status),
             (_, None) => not_found(),
         })
-        .await?;
+        .await
+        .map_err(|cause| RunError::Listen { address, cause })?;
     }
     if let Some(address) = settings.debug.filter(|address| settings.metrics != Some(*address)) {
         let status = status.clone();
         // Without debug endpoints the controllers still work, for example beside another process on
         // the default address.
         if let Err(error) = serve(address, tasks, move |path, _| debug_response(path, &status)).await {
-            warn!(%error, "the debug endpoints are not served");
+            warn!(%address, %error, "the debug endpoints are not served");
         }
     }
     if let Some(address) = settings.health_probes {
@@ -46,7 +47,8 @@ pub(super) async fn start(
             let (code, text) = probe(path, query, HealthChecks::of(&status));
             (code, "text/plain; charset=utf-8", text)
         })
-        .await?;
+        .await
+        .map_err(|cause| RunError::Listen { address, cause })?;
     }
     Ok(())
 }

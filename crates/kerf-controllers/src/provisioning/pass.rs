@@ -2,9 +2,9 @@
 //! §1.3).
 //!
 //! A pass waits until claims are launched. So a pod that is still pending is simulated together
-//! with the instance that was launched for it. The engine tries that instance first, so a later pass
-//! keeps the packing of the earlier one. A claim that is not launched within ten seconds delays only
-//! its own pods: they stay assigned to it and are left out of the pass (spec 04 §4.9).
+//! with the instance that was launched for it. The engine tries that instance first, so a later
+//! pass keeps the packing of the earlier one. A claim that is not launched within ten seconds
+//! delays only its own pods: they stay assigned to it and are left out of the pass (spec 04 §4.9).
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};

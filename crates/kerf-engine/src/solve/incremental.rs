@@ -9,7 +9,7 @@
 //! change, and when [`IncrementalSolver::is_stale`] returns true, the caller must build a new
 //! solver.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -17,6 +17,7 @@ use kerf_api::slim::{Node, Pod, PodDisruptionBudget, ReplicaOwner, Service, Str}
 use rustc_hash::FxHashMap;
 
 use super::class::ClassIx;
+use super::launch_facts::{LaunchFacts, LaunchWait};
 use super::pass::PlacementPass;
 use super::problem::{PodIx, SchedulingProblem};
 use super::solution::Solution;
@@ -49,29 +50,6 @@ pub struct IncrementalSolver {
     /// Pods that were relaxed in the last solve, placed or not, with the class that they ended
     /// with.
     pub(super) relaxed_pods: Vec<(PodIx, ClassIx)>,
-}
-
-/// What the caller remembers about launches for single pods, which are given as `namespace/name`.
-#[derive(Debug, Clone, Default)]
-pub struct LaunchFacts {
-    /// Provider ID of the instance that was launched for a pod. The pod is offered this node first,
-    /// because first fit may not find the packing again for which the instances were launched.
-    pub provider_ids: BTreeMap<Str, Str>,
-    /// Pods of claims that are not launched yet. They are left out: the capacity of such a claim is
-    /// not known, and another claim would launch capacity for these pods twice.
-    pub on_unlaunched_claims: BTreeSet<Str>,
-    /// Pods for which no claim is created before a time, because pods of their owner did not start
-    /// on the nodes that were launched for them. They may still be placed on existing nodes.
-    pub waits: BTreeMap<Str, LaunchWait>,
-}
-
-/// A wait before the next claim for the pods of an owner.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct LaunchWait {
-    /// End of the wait.
-    pub until: Timestamp,
-    /// Number of nodes in a row on which none of the pods started.
-    pub nodes: u32,
 }
 
 /// How the solver stores a pod.

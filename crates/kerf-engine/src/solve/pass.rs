@@ -16,7 +16,7 @@ use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 use super::class::{ClassIx, GroupConstraint, PodClass};
-use super::incremental::LaunchWait;
+use super::launch_facts::LaunchWait;
 use super::problem::{PodIx, SchedulingProblem};
 use super::state::SolverState;
 use crate::bits::Bits;

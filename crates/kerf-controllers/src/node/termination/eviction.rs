@@ -103,7 +103,7 @@ impl EvictionQueue {
 
     async fn evict(&self, pod: &Pod) -> Result<ReconcileAction, Error> {
         let metrics = &self.ctx.metrics;
-        // Recorded before the request: if the response is lost, the pod may be evicted all the same.
+        // Recorded before the request: if the response is lost, the pod may still be evicted.
         self.ctx.cluster.lock().record_eviction(pod, self.ctx.now());
         let (code, outcome) = pod::evict(&self.ctx, pod).await;
         match outcome {

@@ -1,4 +1,4 @@
-//! What cluster state remembers about launches and evictions.
+//! Tests of the launches and evictions that cluster state remembers.
 
 use jiff::ToSpan as _;
 
