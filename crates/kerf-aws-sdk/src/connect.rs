@@ -27,11 +27,12 @@ const REGION_HINT: &str = "set AWS_REGION, or set AWS_PROFILE to a profile with 
 const CREDENTIALS_HINT: &str = "in a pod on EKS, give the service account a role (EKS Pod Identity or IRSA); elsewhere \
                                 set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE";
 
-/// Begin of the SDK's text if no source of credentials is configured. A list of all sources follows.
+/// Begin of the SDK's text if no source of credentials is configured. A list of all sources
+/// follows.
 const EMPTY_CHAIN: &str = "no credentials found in chain";
 
-/// Variables that select a source of credentials and hold no secret. The SDK's texts do not name the
-/// file that it cannot read.
+/// Variables that select a source of credentials and hold no secret. The SDK's texts do not name
+/// the file that it cannot read.
 const SOURCE_VARIABLES: [&str; 4] = [
     "AWS_PROFILE",
     "AWS_WEB_IDENTITY_TOKEN_FILE",
@@ -103,8 +104,8 @@ pub fn ports(config: &SdkConfig) -> AwsPorts {
     }
 }
 
-/// Checks the variables on whose wrong values the SDK panics, or fails with a text that does not name
-/// them.
+/// Checks the variables on whose wrong values the SDK panics, or fails with a text that does not
+/// name them.
 fn check_variables(variable: &dyn Fn(&str) -> Option<String>) -> Result<(), ConnectError> {
     if let Some(value) = variable("AWS_MAX_ATTEMPTS")
         && !value.parse::<u32>().is_ok_and(|attempts| attempts > 0)

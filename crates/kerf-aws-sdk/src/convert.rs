@@ -6,7 +6,8 @@ use jiff::Timestamp;
 use kerf_aws::ports::ec2::TagSpecification;
 use kerf_aws::ports::{Filter, Page, Tags};
 
-/// Returns the text of an enum value, which may be one that the SDK does not know. Empty if missing.
+/// Returns the text of an enum value, which may be one that the SDK does not know. Returns an empty
+/// text if it is missing.
 pub(crate) fn name<E: AsRef<str>>(value: Option<E>) -> String {
     optional_name(value).unwrap_or_default()
 }

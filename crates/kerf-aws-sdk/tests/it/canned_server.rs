@@ -7,7 +7,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
-/// What the server does with a request.
+/// The server's reaction to a request.
 #[derive(Debug, Clone)]
 pub(crate) enum Reaction {
     /// Answers with a status and a body.

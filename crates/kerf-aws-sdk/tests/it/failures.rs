@@ -129,7 +129,7 @@ async fn connections_that_close_early_are_tried_three_times() {
 }
 
 #[tokio::test]
-async fn an_endpoint_that_refuses_connections_is_named() {
+async fn an_endpoint_without_a_listener_is_named() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let endpoint = format!("http://{}", listener.local_addr().unwrap());
     drop(listener);

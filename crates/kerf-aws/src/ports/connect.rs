@@ -8,7 +8,7 @@ use std::fmt;
 pub struct ConnectError {
     /// The problem in one sentence without a full stop, for example `no AWS region is configured`.
     pub problem: String,
-    /// What the user can do about it.
+    /// Advice to the user: the variables to set, or the parts to check.
     pub hint: String,
 }
 
