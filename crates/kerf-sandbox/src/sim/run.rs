@@ -26,6 +26,8 @@ const POLL_INTERVAL: Duration = Duration::from_secs(5);
 const LIVENESS_TIMEOUT: Duration = Duration::from_mins(45);
 /// Time after the end of a fault during which the cost is not compared with the best plan.
 const COST_SETTLE_TIME: Duration = Duration::from_mins(30);
+/// Age from which a workload counts as unchanged if the scenario states none.
+const DEFAULT_UNCHANGED_FOR: Duration = Duration::from_hours(1);
 /// Approximate number of samples in a report.
 const MAX_SAMPLES: u32 = 48;
 
@@ -206,7 +208,8 @@ fn perform_process_step(
 /// Compares the cost of the nodes with the cost of the best plan.
 fn check_cost(watcher: &InvariantWatcher, steady: &Steady, best: Option<u64>, now: Timestamp) {
     let mut checker = watcher.checker();
-    checker.steady_check.start(SignedDuration::try_from(steady.unchanged_for).unwrap_or(SignedDuration::MAX));
+    let unchanged_for = steady.unchanged_for.unwrap_or(DEFAULT_UNCHANGED_FOR);
+    checker.steady_check.start(SignedDuration::try_from(unchanged_for).unwrap_or(SignedDuration::MAX));
     let Some(best_micro_dollars_per_hour) = best else { return };
     let at_seconds = checker.seconds_since_start(now);
     let comparison = CostComparison {

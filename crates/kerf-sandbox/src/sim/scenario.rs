@@ -66,9 +66,9 @@ pub struct Steady {
     #[schemars(with = "DurationText")]
     pub every: Duration,
     /// Age from which a workload counts as unchanged. One hour if not set.
-    #[serde(default = "an_hour", deserialize_with = "durations::required")]
-    #[schemars(with = "DurationText", default)]
-    pub unchanged_for: Duration,
+    #[serde(default, deserialize_with = "durations::optional")]
+    #[schemars(with = "DurationText")]
+    pub unchanged_for: Option<Duration>,
     /// Allowed excess of the nodes' cost over the best plan's cost, in percent.
     pub cost_within_percent: u32,
 }
@@ -110,10 +110,6 @@ impl Scenario {
         all.sort_by_key(|timed| timed.at);
         all
     }
-}
-
-fn an_hour() -> Duration {
-    Duration::from_hours(1)
 }
 
 #[cfg(test)]

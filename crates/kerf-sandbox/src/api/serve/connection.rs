@@ -221,7 +221,7 @@ mod tests {
     };
 
     /// Connects to a server whose response is `body`.
-    fn connect(body: impl Fn() -> Body + Send + 'static) -> (DuplexStream, JoinHandle<()>) {
+    fn connect(body: impl Fn() -> Body + Send + Sync + 'static) -> (DuplexStream, JoinHandle<()>) {
         let (client, server) = tokio::io::duplex(16 * 1024);
         let handle = move |_: Request<Incoming>| std::future::ready(Ok(Response::new(body())));
         (client, tokio::spawn(serve(server, LIMITS, handle)))
