@@ -73,7 +73,7 @@ test-real: ## run the scenarios and the sandbox comparison on a real control pla
 test-aws: KERF_AWS = $${CARGO_TARGET_DIR:-target}/debug/kerf-aws
 test-aws: MOTO_PYTHON = $${CARGO_TARGET_DIR:-target}/tmp/moto/bin/python
 test-aws: ## lint, document and test kerf-aws, also as a process on moto and on a real API server (installs moto)
-	$(CARGO) clippy --quiet --package kerf-aws-sdk --all-targets -- -D warnings
+	$(CARGO) clippy --quiet --package kerf-aws-sdk --all-targets --test moto -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --quiet --no-deps --package kerf-aws-sdk
 	hack/count-tests.sh $(AWS_SDK_TESTS_MIN) $(CARGO) test --quiet --package kerf-aws-sdk
 	hack/aws/moto.sh hack/count-tests.sh $(MOTO_TESTS_MIN) $(CARGO) test --quiet --package kerf-aws-sdk --test moto

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use aws_sdk_ec2::config::SharedHttpClient;
+use aws_sdk_ec2::config::{RuntimeComponents, SharedHttpClient};
 use aws_smithy_http_client::proxy::ProxyConfig;
 use aws_smithy_http_client::tls::rustls_provider::CryptoMode;
 use aws_smithy_http_client::tls::{Provider, TlsContext, TrustStore};
@@ -63,7 +63,7 @@ pub fn http_client(roots: TrustedRoots) -> Result<SharedHttpClient, ConnectError
             .tls_provider(Provider::Rustls(CryptoMode::Ring))
             .tls_context(context.clone());
         connector.set_connector_settings(settings.cloned());
-        connector.set_sleep_impl(components.and_then(|components| components.sleep_impl()));
+        connector.set_sleep_impl(components.and_then(RuntimeComponents::sleep_impl));
         connector.build()
     }))
 }

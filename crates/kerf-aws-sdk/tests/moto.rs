@@ -1,6 +1,8 @@
 //! The calls against moto, a third-party AWS, where it is faithful. `hack/aws/moto.sh` starts moto
 //! and sets the environment, so that these tests also cover how [`connect`] reads it.
 
+#![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
+
 use aws_config::BehaviorVersion;
 use kerf_aws::ports::ec2::{
     CreateFleet, CreateLaunchTemplate, DescribeImages, DescribeInstanceTypes, DescribeInstances,

@@ -10,7 +10,7 @@ use kerf_aws_sdk::{CallLimits, TrustedRoots, http_client, ports};
 
 /// Limits for tests in which nothing hangs.
 pub(crate) const GENEROUS: CallLimits =
-    CallLimits { connect: Duration::from_secs(5), attempt: Duration::from_secs(60), call: Duration::from_secs(60) };
+    CallLimits { connect: Duration::from_secs(5), attempt: Duration::from_mins(1), call: Duration::from_mins(1) };
 
 /// Returns the services at `endpoint`, with three attempts per call and short pauses between them.
 pub(crate) fn ports_at(endpoint: &str, limits: CallLimits) -> AwsPorts {

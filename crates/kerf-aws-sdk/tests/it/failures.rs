@@ -1,6 +1,6 @@
 //! Failed calls as data: what the service answers, and what happens when it does not answer.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use kerf_aws::ports::ec2::{DescribeInstances, InstanceStateName, RunInstances, RunNetworkInterface, TagSpecification};
 use kerf_aws::ports::{AwsError, AwsPorts, Fault, PageRequest};
@@ -150,7 +150,6 @@ async fn an_endpoint_without_a_listener_is_named() {
 #[tokio::test]
 async fn a_connection_that_hangs_is_tried_again_until_the_limits_of_attempt_and_call() {
     let server = CannedServer::start(vec![Reaction::Hang]).await;
-    let begin = Instant::now();
     let limits = CallLimits { attempt: Duration::from_millis(100), ..GENEROUS };
     let error = describe_subnets(&ports_at(&server.endpoint(), limits)).await.unwrap_err();
     assert_eq!((error.attempts, error.is_retryable, server.requests().len()), (3, true, 3));
@@ -161,7 +160,6 @@ async fn a_connection_that_hangs_is_tried_again_until_the_limits_of_attempt_and_
     let error = describe_subnets(&ports_at(&server.endpoint(), limits)).await.unwrap_err();
     assert_eq!((error.attempts, error.is_retryable), (1, true));
     assert!(error.message.starts_with(&begin_of_text), "{}", error.message);
-    assert!(begin.elapsed() < GENEROUS.attempt);
 }
 
 #[tokio::test]

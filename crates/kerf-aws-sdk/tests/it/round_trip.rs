@@ -4,7 +4,7 @@
 use std::fmt::Debug;
 use std::time::Duration;
 
-use jiff::{Timestamp, Unit};
+use jiff::Unit;
 use kerf_aws::data;
 use kerf_aws::http::AwsServer;
 use kerf_aws::memory::{Account, AwsFault, AwsFaultRule, CapacityPool, MemoryAws, MemorySettings, Stock};
@@ -37,9 +37,8 @@ impl TestAccount {
         let mut account = Account::eks("demo", "1.34", catalogue.instance_types.clone());
         account.set_offerings(catalogue.offerings.iter().cloned());
         let settings = MemorySettings { pending_for: Duration::from_hours(1), ..MemorySettings::default() };
-        // EC2's answers have no fractions of a second.
-        let start = Timestamp::now().round(Unit::Second).unwrap();
-        let aws = MemoryAws::new(Clock::starting_at(start), account, settings);
+        let clock = Clock::starting_at("2026-01-01T00:00:00Z".parse().unwrap());
+        let aws = MemoryAws::new(clock, account, settings);
         let server = AwsServer::bind(aws.clone(), 0).await.unwrap();
         let sdk = ports_at(&server.endpoint(), GENEROUS);
         Self { aws, sdk, _server: server }
@@ -331,6 +330,7 @@ async fn launched_instances_are_equal_through_their_life() {
     let instances = account.aws.instances();
     assert_eq!((instances.len(), &*instances[0].template), (3, &data));
 
+    // Times over HTTP have no nanoseconds.
     let describe = |ports: &AwsPorts, request: DescribeInstances, page: PageRequest| {
         let ports = ports.clone();
         async move {
