@@ -1,5 +1,6 @@
-//! Subnets, security groups and images that a node class selects (spec 05 §10 to §12). Each provider here
-//! keeps its answers for the lifetimes of spec 05 §3 and never writes to the Kubernetes API.
+//! Subnets, security groups and images that a node class selects (spec 05 §10 to §12). Each
+//! provider here keeps its answers for the lifetimes of spec 05 §3 and never writes to the
+//! Kubernetes API.
 
 pub(crate) mod amis;
 pub(crate) mod filters;

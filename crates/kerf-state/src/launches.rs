@@ -63,8 +63,8 @@ impl Cluster {
     }
 
     /// Forgets pods that are bound, and pods whose claim no longer exists. Pods of unlaunched
-    /// claims are kept: they may run on nodes that are being deleted. Returns what the next decision must
-    /// know about earlier launches.
+    /// claims are kept: they may run on nodes that are being deleted. Returns what the next
+    /// decision must know about earlier launches.
     pub(crate) fn refresh_launch_facts(&mut self, now: Timestamp) -> LaunchFacts {
         let (pods, claims, unlaunched) = (&self.pods, &self.claims, &self.unlaunched);
         let is_pending = |pod: &Str| pods.get(pod).is_some_and(|pod| pod.spec.node_name.is_none());

@@ -149,6 +149,8 @@ fn scenario_faults(sources: &[Source<'_>]) -> BTreeSet<String> {
         .flat_map(|source| source.serde_items("Deserialize"))
         .filter(|item| item.is_enum)
         .flat_map(|item| item.names)
+        // Variants of untagged enums have no name in a file.
+        .filter(|name| name.starts_with(|first: char| first.is_ascii_lowercase()))
         .collect()
 }
 

@@ -4,9 +4,8 @@
 use kerf_api::labels::{self, LabelRules, aws};
 use kerf_api::quantity::Quantity;
 use kerf_api::slim::ResourceList;
-use kerf_engine::Price;
-use kerf_engine::catalogue::{InstanceType, InstanceTypeRef, InstanceTypes, OfferingRef};
-use kerf_engine::requirement::{MinValues, Requirement, Requirements, UnmetMinValues, check_min_values};
+use kerf_engine::catalogue::{InstanceType, InstanceTypes};
+use kerf_engine::requirement::{MinValues, Requirements, UnmetMinValues, check_min_values};
 use tracing::debug;
 
 use super::candidate::{Candidate, CandidateOffering, allows_capacity_type, capacity_type_of, meets, with_offerings};

@@ -75,8 +75,8 @@ impl CommandQueue {
     }
 
     /// Returns the reason if a PodDisruptionBudget does not allow the disruption of a candidate
-    /// now, with Kerf's own evictions counted. A node with a termination grace period may drift whatever
-    /// its pods forbid (spec 03 §5.3).
+    /// now, with Kerf's own evictions counted. A node with a termination grace period may drift
+    /// whatever its pods forbid (spec 03 §5.3).
     fn block_by_budget(&self, command: &DisruptionCommand, node: &CommandNode) -> Option<BlockReason> {
         let (now, cluster) = (self.ctx.now(), self.ctx.cluster.lock());
         let claim = cluster.get::<TrackedClaim>(&node.claim);

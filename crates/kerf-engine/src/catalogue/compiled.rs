@@ -30,7 +30,7 @@ pub(crate) struct CompiledCatalogue {
     /// For each key that some type defines, the requirement of each type.
     type_keys: FxHashMap<KeyIx, Vec<Option<RequirementIx>>>,
     /// For each key that some offering defines, the requirement of each offering.
-    offering_keys: Vec<OfferingKey>,
+    offering_keys: Vec<OfferingShape>,
     /// ID and slots of every reservation, including those that cannot be launched now.
     pub(crate) reservations: Vec<(Str, i32)>,
     /// Label key of the reservation ID. `None` if the catalogue has no reservation.
@@ -39,7 +39,7 @@ pub(crate) struct CompiledCatalogue {
 
 /// A label that some offering defines.
 #[derive(Debug, Clone)]
-struct OfferingKey {
+struct OfferingShape {
     key: KeyIx,
     /// The requirement of each offering.
     column: Vec<Option<RequirementIx>>,
@@ -216,7 +216,7 @@ impl CompiledCatalogue {
                 column[*offering].is_none_or(|declared| table.is_well_known(key) || may_be_absent(declared))
             };
             let matching_if_absent = (0..sets.len()).filter(matches_if_absent).collect();
-            OfferingKey { key, column, matching_if_absent }
+            OfferingShape { key, column, matching_if_absent }
         };
         self.offering_keys = keys.into_iter().map(offering_key).collect();
     }

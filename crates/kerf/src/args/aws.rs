@@ -35,7 +35,7 @@ enum TypedAwsCommand {
 #[derive(Debug, Args)]
 #[command(help_template = super::HELP_TEMPLATE)]
 struct TypedAwsAsk {
-    /// The question.
+    /// Part of the provider to ask about.
     #[arg(value_name = "QUESTION")]
     question: Question,
     /// JSON file with instanceTypes and offerings [default: those that Kerf ships].

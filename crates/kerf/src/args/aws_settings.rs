@@ -1,5 +1,5 @@
-//! Settings of the AWS provider (spec 07 section 2.3). Each is a flag and an environment variable of
-//! the same name, as in Karpenter.
+//! Settings of the AWS provider (spec 07 section 2.3). Each is a flag and an environment variable
+//! of the same name, as in Karpenter.
 
 use std::time::Duration;
 

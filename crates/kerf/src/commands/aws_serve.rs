@@ -1,5 +1,5 @@
-//! `kerf aws serve`: serves an EC2 in memory on loopback, in the wire formats of AWS, until a signal
-//! arrives.
+//! `kerf aws serve`: serves an EC2 in memory on loopback, in the wire formats of AWS, until a
+//! signal arrives.
 
 use anyhow::Context as _;
 use kerf_aws::http::AwsServer;

@@ -135,7 +135,8 @@ fn client(mut config: Config, limits: Option<(Rate, &WriteGate)>) -> anyhow::Res
     })
 }
 
-/// Returns the CA certificates of the connection to the API server as nodes get them: PEM in base64.
+/// Returns the CA certificates of the connection to the API server as nodes get them: PEM in
+/// base64.
 fn ca_bundle(config: &Config) -> Option<String> {
     let certificates = config.root_cert.as_ref().filter(|certificates| !certificates.is_empty())?;
     let mut pem = String::new();

@@ -15,7 +15,7 @@ use anyhow::Context as _;
 use kerf_aws::AwsSettings;
 use kerf_controllers::{LeaderElection, Metrics, ProcessSettings};
 use kerf_operator::logs;
-use kerf_runtime::{Clock, Rng, Shutdown, ShutdownSignal};
+use kerf_runtime::{Clock, Rng, Shutdown, ShutdownSignal, WriteGate};
 use kerf_sandbox::sim::ReplicaStart;
 use kerf_sandbox::{ApiServer, Cluster, ClusterConfig, ClusterEvent, ServeError, Timing, install_crds};
 use rustix::process::{Pid, Signal, kill_process};
@@ -163,6 +163,7 @@ impl SandboxController {
             name: "karpenter-leader-election".to_owned(),
             namespace: "kube-system".to_owned(),
             identity,
+            write_gate: WriteGate::default(),
         });
         Self { seed, leader_election, ..self.clone() }
     }
@@ -177,6 +178,11 @@ impl SandboxController {
         let (metrics, clock) = (Arc::new(Metrics::new()), cluster.api().clock());
         let client = self.client.unwrap_or_else(|| cluster.api().client_as("kerf"));
         let client = kerf_controllers::metered_client(client, metrics.clone(), clock);
+        let lease_client = client.clone();
+        let client = match &self.leader_election {
+            Some(election) => election.write_gate.wrap(client),
+            None => client,
+        };
         let defaults = kerf_controllers::Settings::default();
         let controller_settings = ControllerSettings {
             settings: self.settings,
@@ -194,7 +200,7 @@ impl SandboxController {
             ..ProcessSettings::default()
         };
         let environment = ControllerEnvironment {
-            lease_client: client.clone(),
+            lease_client,
             client,
             metrics,
             clock,

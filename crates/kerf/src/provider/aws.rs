@@ -1,5 +1,5 @@
-//! The AWS provider (`kerf-aws`) for commands: on AWS through the SDK of the program, in a sandbox on
-//! an EC2 in memory, and for plans on the instance types that Kerf ships.
+//! The AWS provider (`kerf-aws`) for commands: on AWS through the SDK of the program, in a sandbox
+//! on an EC2 in memory, and for plans on the instance types that Kerf ships.
 
 mod node_config;
 mod registration;
@@ -90,7 +90,7 @@ impl Ec2Provider {
     }
 }
 
-/// Returns the problem of a program without AWS SDK that is asked to run on AWS.
+/// Returns the problem of a program that has no AWS SDK and cannot run on AWS.
 pub(crate) fn no_sdk_problem() -> Problem {
     Problem::new("--provider aws: this program has no AWS SDK").with_hint("run `kerf-aws controller`")
 }

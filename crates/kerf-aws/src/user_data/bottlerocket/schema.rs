@@ -5,7 +5,7 @@ use tracing::error;
 
 use super::SettingsError;
 
-/// Type of a setting.
+/// Value that a key may have.
 #[derive(Debug, Clone, Copy)]
 enum SettingType {
     Text,

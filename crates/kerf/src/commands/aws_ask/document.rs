@@ -1,5 +1,5 @@
-//! The document of a question (spec 11 §1): the settings, what AWS holds, what the cluster holds,
-//! and what is asked. Absent and `null` members have the documented defaults.
+//! The document of a question (spec 11 §1): settings, the contents of AWS and of the cluster, and
+//! the subject of the question. Absent and `null` members have the documented defaults.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! The AWS account of a sandbox and of `kerf aws serve`: what Karpenter's getting-started guide sets
-//! up, with the instance types and prices that Kerf ships.
+//! The AWS account of a sandbox and of `kerf aws serve`: what Karpenter's getting-started guide
+//! sets up, with the instance types and prices that Kerf ships.
 
 use std::time::Duration;
 

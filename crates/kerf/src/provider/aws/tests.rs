@@ -1,3 +1,5 @@
+//! The AWS provider as commands see it.
+
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
 use kerf_aws::ports::{ConnectError, Eks as _};

@@ -17,7 +17,7 @@ use kerf_api::nodepool::NodePool;
 use kerf_controllers::{Context, LeaderElection, Metrics, ProcessSettings, Settings};
 use kerf_kwok::{Kwok, built_in_catalogue};
 use kerf_operator::{Recorder, SharedCluster};
-use kerf_runtime::{Clock, Shutdown};
+use kerf_runtime::{Clock, Shutdown, WriteGate};
 use kerf_sandbox::{Cluster, ClusterConfig, Timing, install_crds};
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::{Client, ResourceExt as _};
@@ -171,8 +171,12 @@ impl ScenarioCluster {
 
     /// Starts Kerf with leader election under an identity.
     pub(crate) fn start_kerf_with_lease(&mut self, identity: &str) {
-        let election =
-            LeaderElection { name: "kerf".into(), namespace: "default".into(), identity: identity.to_owned() };
+        let election = LeaderElection {
+            name: "kerf".into(),
+            namespace: "default".into(),
+            identity: identity.to_owned(),
+            write_gate: WriteGate::default(),
+        };
         self.spawn_kerf(identity, Some(election));
     }
 

@@ -63,7 +63,8 @@ async fn record_checkpoints() -> Vec<Checkpoint> {
     let (server, taken) = (sandbox.cluster.api().clone(), checkpoints.clone());
     let last_read = Mutex::new(None);
     sandbox.aws.observe_calls(Some(Arc::new(move |_, call| {
-        // Of several calls that only read, one is enough: they leave the same API server and account.
+        // Of several calls that only read, one is enough: they leave the same API server and
+        // account.
         let is_read = ["Describe", "Get", "List"].iter().any(|verb| call.operation.starts_with(verb));
         let revision = is_read.then(|| server.revision());
         if is_read && *last_read.lock().unwrap() == revision {

@@ -1,3 +1,5 @@
+//! Nodes that instances register by their user data.
+
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
 use std::sync::Arc;
