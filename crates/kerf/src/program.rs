@@ -4,6 +4,8 @@ use clap::ValueEnum;
 use futures::future::BoxFuture;
 use kerf_aws::ports::{AwsPorts, ConnectError};
 
+use crate::exit::Problem;
+
 /// Function that connects to AWS as the environment of the process says: region, credentials,
 /// endpoints.
 pub type ConnectAws = fn() -> BoxFuture<'static, Result<AwsPorts, ConnectError>>;
@@ -19,6 +21,16 @@ pub struct Program {
 
 /// The program `kerf`, which has no AWS SDK.
 pub const KERF: Program = Program { default_provider: ProviderName::Kwok, connect_aws: None };
+
+/// Name of the EKS cluster of a sandbox unless the user gives another. `examples/aws/` uses it too.
+pub(crate) const SANDBOX_CLUSTER_NAME: &str = "kerf-sandbox";
+/// Kubernetes version of the sandbox's API server.
+pub(crate) const SANDBOX_KUBERNETES_VERSION: &str = "1.36";
+
+/// Returns the problem of a program that has no AWS SDK and cannot run on AWS.
+pub(crate) fn no_sdk_problem() -> Problem {
+    Problem::new("--provider aws: this program has no AWS SDK").with_hint("run `kerf-aws controller`")
+}
 
 /// Name of a cloud provider. The variants' docs are help texts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -21,12 +21,11 @@ use kube::Client;
 
 use crate::exit::{CommandFailure, Problem};
 use crate::input::Objects;
-use crate::program::{ConnectAws, ProviderName};
+use crate::program::{ConnectAws, ProviderName, SANDBOX_CLUSTER_NAME};
 use aws::Ec2Provider;
 #[cfg(test)]
 pub(crate) use aws::SimulatedEc2;
-pub(crate) use aws::no_sdk_problem;
-pub(crate) use aws::{AccountOptions, SANDBOX_CLUSTER_NAME, SANDBOX_KUBERNETES_VERSION, memory_aws};
+pub(crate) use aws::{AccountOptions, memory_aws};
 use kwok::KwokProvider;
 
 /// The parts of the process that a cloud provider needs.

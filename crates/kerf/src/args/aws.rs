@@ -80,13 +80,13 @@ GET /kerf/instances lists them with their user data, for a program that register
 )]
 struct TypedAwsServe {
     /// Name of the EKS cluster in the account.
-    #[arg(long, value_name = "NAME", default_value = crate::provider::SANDBOX_CLUSTER_NAME, help_heading = "Account")]
+    #[arg(long, value_name = "NAME", default_value = crate::program::SANDBOX_CLUSTER_NAME, help_heading = "Account")]
     cluster_name: String,
     /// URL of the cluster's API server, as EKS reports it [default: a URL that does not exist].
     #[arg(long, value_name = "URL", help_heading = "Account")]
     cluster_endpoint: Option<String>,
     /// Kubernetes version of the cluster and of the images.
-    #[arg(long, value_name = "VERSION", default_value = crate::provider::SANDBOX_KUBERNETES_VERSION, help_heading = "Account")]
+    #[arg(long, value_name = "VERSION", default_value = crate::program::SANDBOX_KUBERNETES_VERSION, help_heading = "Account")]
     kubernetes_version: String,
     /// Port on 127.0.0.1 [default: a free port].
     #[arg(long, value_name = "PORT", default_value_t = 0, hide_default_value = true, help_heading = "Access")]

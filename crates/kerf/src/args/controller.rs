@@ -14,8 +14,7 @@ use super::provider::TypedProvider;
 use super::setting_reader::SettingReader;
 use super::settings::{Environment, MinValuesPolicy, Settings, TypedSettings};
 use crate::exit::CommandFailure;
-use crate::program::{Program, ProviderName};
-use crate::provider::no_sdk_problem;
+use crate::program::{Program, ProviderName, no_sdk_problem};
 
 /// Run the controllers on a cluster.
 // If a flag is repeated, the last value counts, as with Go's flags: deployments append their flags

@@ -57,7 +57,7 @@ pub(crate) struct TypedSandbox {
     #[arg(long, value_name = "FILE", help_heading = "Cluster")]
     instance_types: Option<PathBuf>,
     /// Name of the cluster in the AWS account, with --provider aws.
-    #[arg(long, value_name = "NAME", default_value = crate::provider::SANDBOX_CLUSTER_NAME, help_heading = "Cluster")]
+    #[arg(long, value_name = "NAME", default_value = crate::program::SANDBOX_CLUSTER_NAME, help_heading = "Cluster")]
     cluster_name: String,
     /// Port of the API server on 127.0.0.1 [default: a free port].
     #[arg(long, value_name = "PORT", default_value_t = 0, hide_default_value = true, help_heading = "Access")]

@@ -27,8 +27,8 @@ use kerf_runtime::Clock;
 use super::{CloudParts, Provider, SandboxPreparation, SandboxTexts};
 use crate::exit::Problem;
 use crate::input::Objects;
-use crate::program::ConnectAws;
-pub(crate) use sandbox_account::{AccountOptions, SANDBOX_CLUSTER_NAME, SANDBOX_KUBERNETES_VERSION, memory_aws};
+use crate::program::{ConnectAws, SANDBOX_KUBERNETES_VERSION, no_sdk_problem};
+pub(crate) use sandbox_account::{AccountOptions, memory_aws};
 pub(crate) use simulated_ec2::SimulatedEc2;
 
 /// Region of the instance types that Kerf ships.
@@ -88,11 +88,6 @@ impl Ec2Provider {
             }
         }
     }
-}
-
-/// Returns the problem of a program that has no AWS SDK and cannot run on AWS.
-pub(crate) fn no_sdk_problem() -> Problem {
-    Problem::new("--provider aws: this program has no AWS SDK").with_hint("run `kerf-aws controller`")
 }
 
 impl Provider for Ec2Provider {

@@ -4,7 +4,10 @@ use std::sync::Arc;
 
 use kerf_api::nodeclaim::NodeClaim;
 use kerf_api::slim::Str;
+use kerf_engine::Price;
+use kerf_engine::catalogue::{InstanceTypeRef, OfferingRef};
 use kerf_engine::catalogue::{Offering, OfferingState};
+use kerf_engine::requirement::Requirement;
 use serde_json::{Value, json};
 
 use super::super::candidate::single_value;

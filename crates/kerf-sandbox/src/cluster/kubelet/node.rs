@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use super::heartbeat::{HeartbeatKind, RepeatableWrite};
 use super::{InstancePhase, Kubelets, LastStatusReport, SimulatedInstance};
-use super::{faults, registration};
+use super::{planned_faults, registration};
 use crate::api::object::{rfc3339_micros, rfc3339_seconds};
 use crate::api::status::ApiResult;
 use crate::api::storage::ObjectKey;
@@ -86,7 +86,7 @@ fn ensure_instance(plane: &mut ControlPlane, key: &ObjectKey, node: &Node, now: 
     if let Some(after) = faults.interrupted_after {
         plane.queue.add_at(WorkItem::Interruption(key.clone()), now + boot_time + after);
     }
-    let readiness = faults::schedule(plane, key, &faults, now + boot_time);
+    let readiness = planned_faults::schedule(plane, key, &faults, now + boot_time);
     let Kubelets { instances, ip_allocator, .. } = &mut plane.kubelets;
     let instance = SimulatedInstance {
         uid: node.metadata.uid.clone(),

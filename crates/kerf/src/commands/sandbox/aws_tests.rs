@@ -13,13 +13,14 @@ use http::{Method, Request};
 use kerf_aws::AwsSettings;
 use kerf_aws::memory::MemoryAws;
 use kerf_aws::ports::ec2::InstanceStateName;
+use kube::Client;
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
 use super::*;
 use crate::args::{FeatureGates, MinValuesPolicy, PreferencePolicy};
-use crate::program::ProviderName;
-use crate::provider::{SANDBOX_CLUSTER_NAME, SimulatedEc2};
+use crate::program::{ProviderName, SANDBOX_CLUSTER_NAME};
+use crate::provider::SimulatedEc2;
 
 const GETTING_STARTED: &str = include_str!("../../../../../examples/aws/getting-started.yaml");
 const INFLATE: &str = include_str!("../../../../../examples/aws/inflate.yaml");

@@ -7,11 +7,6 @@ use kerf_aws::data;
 use kerf_aws::memory::{Account, MemoryAws, MemorySettings};
 use kerf_runtime::Clock;
 
-/// Name of the EKS cluster unless the user gives another. `examples/aws/` uses it too.
-pub(crate) const SANDBOX_CLUSTER_NAME: &str = "kerf-sandbox";
-/// Kubernetes version of the sandbox's API server.
-pub(crate) const SANDBOX_KUBERNETES_VERSION: &str = "1.36";
-
 /// The parts of an account that differ between its uses.
 #[derive(Debug, Clone)]
 pub(crate) struct AccountOptions<'a> {

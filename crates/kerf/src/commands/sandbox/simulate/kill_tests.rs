@@ -11,7 +11,6 @@ use tower::Service as _;
 
 use super::*;
 use crate::args::{FeatureGates, MinValuesPolicy, PreferencePolicy, Settings};
-use crate::program::ProviderName;
 
 /// A client of the controller that kills its process after a write.
 #[derive(Clone)]
@@ -50,7 +49,7 @@ impl KillSwitch {
 /// writes of the first process.
 fn run_with_kill(scenario: &str, kill_after: Option<usize>) -> (SimulationReport, usize) {
     let scenario = read_scenario(scenario, Path::new("scenario")).unwrap();
-    let provider = provider::load(ProviderOptions { name: ProviderName::Kwok, instance_types: None }).unwrap();
+    let provider = provider::built_in_kwok();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
     runtime.block_on(async {
         let clock = Clock::with_jumps(VIRTUAL_START_TIME.parse().unwrap());
