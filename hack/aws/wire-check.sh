@@ -8,7 +8,7 @@ target=${CARGO_TARGET_DIR:-target}
 python=$target/tmp/aws-python
 hack/aws/python-env.sh "$python"
 if [ $# -eq 0 ]; then
-    "${CARGO:-cargo}" build --quiet --package kerf-aws --example serve
-    set -- "$target/debug/examples/serve"
+    "${CARGO:-cargo}" build --quiet --package kerf-aws --example aws_server
+    set -- "$target/debug/examples/aws_server"
 fi
 exec "$python/bin/python" hack/aws/wire-check.py --run "$@"

@@ -41,7 +41,6 @@ pub(crate) struct AwsContext {
     pub(crate) security_groups: Arc<SecurityGroups>,
     pub(crate) amis: Arc<Amis>,
     pub(crate) instance_profiles: Arc<InstanceProfiles>,
-    pub(crate) pricing: Arc<Pricing>,
     pub(crate) unavailable: Arc<UnavailableOfferings>,
     pub(crate) instance_types: Arc<InstanceTypeCatalogue>,
     pub(crate) launch_templates: Arc<LaunchTemplateStore>,
@@ -57,8 +56,7 @@ impl AwsContext {
         let pricing = Arc::new(Pricing::new(&ports.region));
         let unavailable = Arc::new(UnavailableOfferings::new(clock));
         let type_settings = InstanceTypeSettings::new(&ports.region, &settings);
-        let instance_types =
-            Arc::new(InstanceTypeCatalogue::new(type_settings, pricing.clone(), unavailable.clone(), clock));
+        let instance_types = Arc::new(InstanceTypeCatalogue::new(type_settings, pricing, unavailable.clone(), clock));
         let launch_templates =
             LaunchTemplateStore::new(ports.ec2.clone(), &settings.cluster_name, clock, settings.seed);
         let launch_templates = Arc::new(launch_templates.with_metrics(&registry));
@@ -81,7 +79,6 @@ impl AwsContext {
             clock,
             events,
             discovery,
-            pricing,
             unavailable,
             instance_types,
             launch_templates,
