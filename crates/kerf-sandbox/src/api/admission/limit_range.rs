@@ -1,4 +1,4 @@
-//! The admission plugin LimitRanger for pods: containers without requests and limits get the
+//! The admission plugin `LimitRanger` for pods: containers without requests and limits get the
 //! defaults of the LimitRanges in their namespace, and pods outside the bounds are rejected.
 
 use std::collections::BTreeMap;
