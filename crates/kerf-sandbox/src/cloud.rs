@@ -224,8 +224,8 @@ impl Cloud {
         faults
     }
 
-    /// Returns true if a rule with this fault applies now to some offering. Kubelets check it before
-    /// they carry out a fault that was drawn earlier.
+    /// Returns true if a rule with this fault applies now to some offering. Kubelets check it
+    /// before they carry out a fault that was drawn earlier.
     pub(crate) fn has_fault_now(&self, matches: impl Fn(&CloudFault) -> bool) -> bool {
         let at = self.clock.elapsed();
         let state = self.lock();

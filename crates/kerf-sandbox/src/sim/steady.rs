@@ -99,8 +99,8 @@ impl SteadyCheck {
         }
     }
 
-    /// Returns true if the wave of a claim saves enough to move settled pods. `price_of_replacements`
-    /// returns the price of all nodes that replace one of the given claims.
+    /// Returns true if the wave of a claim saves enough to move settled pods.
+    /// `price_of_replacements` returns the price of all nodes that replace one of the given claims.
     pub(super) fn saves_enough(&self, claim: &str, price_of_replacements: impl Fn(&BTreeSet<String>) -> u64) -> bool {
         self.waves.iter().rev().find(|wave| wave.claims.contains(claim)).is_some_and(|wave| {
             let saved = wave.price.saturating_sub(price_of_replacements(&wave.claims));

@@ -1,4 +1,5 @@
-//! The JSON schema of scenario files: it describes the parser, and all shipped scenarios satisfy it.
+//! The JSON schema of scenario files: it describes the parser, and all shipped scenarios satisfy
+//! it.
 
 use std::fs;
 use std::path::PathBuf;

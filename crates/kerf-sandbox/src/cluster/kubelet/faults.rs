@@ -4,7 +4,7 @@
 
 use tokio::time::Instant;
 
-use super::{InstancePhase, Kubelets, Readiness, node};
+use super::{InstancePhase, Kubelets, Readiness};
 use crate::api::storage::ObjectKey;
 use crate::cloud::{CloudFault, FlapTimes, InstanceFaults};
 use crate::cluster::WorkItem;
@@ -51,9 +51,8 @@ pub(crate) fn die(plane: &mut ControlPlane, key: &ObjectKey) -> RunAgain {
     RunAgain::WhenChanged
 }
 
-/// Changes the readiness of a node whose readiness flaps, and reports it.
+/// Changes the readiness of a node whose readiness flaps.
 pub(crate) fn flap(plane: &mut ControlPlane, key: &ObjectKey) -> RunAgain {
-    let Some(node) = plane.cache.nodes.get(key) else { return RunAgain::WhenChanged };
     let Some(instance) = plane.kubelets.instances.get_mut(key) else { return RunAgain::WhenChanged };
     if instance.phase != InstancePhase::Running {
         return RunAgain::WhenChanged;
@@ -74,10 +73,10 @@ pub(crate) fn flap(plane: &mut ControlPlane, key: &ObjectKey) -> RunAgain {
             Some(plane.kubelets.draw_ready_time(times))
         }
     };
-    // The next heartbeat repeats a write that fails.
+    // The heartbeat reports the new readiness.
     if let Some(instance) = plane.kubelets.instances.get_mut(key) {
         instance.last_report = None;
     }
-    let _ = node::write_status(plane, key, &node);
+    plane.queue.add(WorkItem::Heartbeat(key.clone()));
     next.map_or(RunAgain::WhenChanged, RunAgain::After)
 }

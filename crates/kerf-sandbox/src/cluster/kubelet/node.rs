@@ -128,7 +128,7 @@ pub(crate) fn heartbeat(plane: &mut ControlPlane, key: &ObjectKey) -> ApiResult<
 }
 
 /// Writes the node's status. Most writes repeat the previous one with new timestamps.
-pub(super) fn write_status(plane: &mut ControlPlane, key: &ObjectKey, node: &Node) -> ApiResult<()> {
+fn write_status(plane: &mut ControlPlane, key: &ObjectKey, node: &Node) -> ApiResult<()> {
     let (images, volumes) = (images(plane, &node.metadata.name), plane.volumes_in_use(&node.metadata.name));
     if !repeat_status(plane, key, &images, &volumes) {
         let now = plane.now();

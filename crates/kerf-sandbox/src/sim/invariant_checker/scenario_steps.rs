@@ -1,5 +1,5 @@
-//! The parts of the records that steps of a scenario need: objects of NodePools, expected counts, and
-//! jumps of the clock.
+//! The parts of the records that steps of a scenario need: objects of NodePools, expected counts,
+//! and jumps of the clock.
 
 use jiff::{SignedDuration, Timestamp};
 use kerf_api::slim::{Pod, PodPhase};

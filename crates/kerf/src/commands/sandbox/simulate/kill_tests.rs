@@ -1,6 +1,6 @@
-//! Kills the controller right after each of its writes, in small scenarios with a registration delay.
-//! The next process must complete the work: no invariant is violated, and the cluster ends with as
-//! many nodes as without a kill.
+//! Kills the controller right after each of its writes, in small scenarios with a registration
+//! delay. The next process must complete the work: no invariant is violated, and the cluster ends
+//! with as many nodes as without a kill.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
