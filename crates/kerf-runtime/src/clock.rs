@@ -42,8 +42,8 @@ impl Clock {
         Self { jumped_millis: Some(Box::leak(Box::new(AtomicU64::new(0)))), ..Self::starting_at(start) }
     }
 
-    /// Moves the wall time of all copies ahead, in steps of a millisecond, as
-    /// `date --set` does on a host. Timers and [`Clock::elapsed`] do not change. Returns false, and
+    /// Moves the wall time of all copies ahead, in steps of a millisecond, as if the system
+    /// clock were set. Timers and [`Clock::elapsed`] do not change. Returns false, and
     /// changes nothing, if the clock does not come from [`Clock::with_jumps`].
     pub fn jump(&self, by: Duration) -> bool {
         let Some(jumped) = self.jumped_millis else { return false };

@@ -43,7 +43,7 @@ pub enum Fault {
     },
     /// The request has no effect and is never answered, as behind a proxy that lost it. The opening
     /// of a watch is a request too.
-    Unanswered,
+    NoResponse,
     /// The watch ends without an error. This fault and the next ones affect only watches.
     DroppedWatch {
         /// Time from the start of the watch to its end.
@@ -72,7 +72,7 @@ impl Fault {
             | Self::Unavailable { .. }
             | Self::TooManyRequests { .. }
             | Self::Slow { .. }
-            | Self::Unanswered => true,
+            | Self::NoResponse => true,
             Self::Conflict => matches!(verb, Verb::Update | Verb::Patch | Verb::Delete),
             Self::LostResponse => verb.is_write(),
             Self::StaleRead { .. } => matches!(verb, Verb::Get | Verb::List),
@@ -170,8 +170,8 @@ mod tests {
             (Fault::LostResponse, Verb::Get, false),
             (Fault::StaleRead { revisions: 3 }, Verb::List, true),
             (Fault::StaleRead { revisions: 3 }, Verb::Watch, false),
-            (Fault::Unanswered, Verb::Create, true),
-            (Fault::Unanswered, Verb::Watch, true),
+            (Fault::NoResponse, Verb::Create, true),
+            (Fault::NoResponse, Verb::Watch, true),
             (Fault::SilentWatch { after: Duration::ZERO }, Verb::Watch, true),
             (Fault::SilentWatch { after: Duration::ZERO }, Verb::List, false),
             (Fault::Gone, Verb::Watch, true),

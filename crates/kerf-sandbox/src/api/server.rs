@@ -364,7 +364,7 @@ impl ApiServer {
                     target.name.as_deref().unwrap_or_default(),
                 )));
             }
-            Some(Fault::Unanswered) => std::future::pending().await,
+            Some(Fault::NoResponse) => std::future::pending().await,
             Some(Fault::Slow { by }) => {
                 tokio::time::sleep(by).await;
                 no_faults

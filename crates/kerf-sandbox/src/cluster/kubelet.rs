@@ -7,7 +7,6 @@
 pub(crate) mod faults;
 mod heartbeat;
 pub(crate) mod node;
-mod planned_faults;
 pub(crate) mod pod;
 pub(crate) mod registration;
 mod status;

@@ -114,8 +114,13 @@ fn write_status(
     }
     status["conditions"] = match failure {
         Some(message) => {
+            // A condition that is there stays as it is. Its message has the name of the pod that
+            // was rejected first; with each new name the status would change for ever.
+            let known = set.status["conditions"].as_array().into_iter().flatten();
+            let known = known.into_iter().find(|condition| condition["type"] == "ReplicaFailure").cloned();
             let since = crate::api::object::rfc3339_seconds(plane.now());
-            json!([{"type": "ReplicaFailure", "status": "True", "reason": "FailedCreate", "message": message, "lastTransitionTime": since}])
+            let failure = json!({"type": "ReplicaFailure", "status": "True", "reason": "FailedCreate", "message": message, "lastTransitionTime": since});
+            json!([known.unwrap_or(failure)])
         }
         None => Value::Null,
     };

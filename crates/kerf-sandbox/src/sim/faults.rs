@@ -20,7 +20,8 @@ const TESTED_AGENT: &str = "kerf";
 const ALWAYS: u32 = 1_000_000;
 
 /// A fault that scenario files and the command line can name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum NamedFault {
     /// 20 % of writes to existing objects fail with a conflict.
     Conflict,
@@ -29,7 +30,8 @@ pub enum NamedFault {
     /// 5 % of writes are carried out, but their response is lost.
     LostResponse,
     /// 1 % of requests are never answered and have no effect.
-    UnansweredRequest,
+    #[serde(rename = "hung-request")]
+    NoResponse,
     /// Every watch ends after 5 seconds.
     DroppedWatch,
     /// 30 % of watches deliver nothing after 90 seconds, and do not end.
@@ -68,7 +70,7 @@ impl NamedFault {
         ("conflict", Self::Conflict),
         ("error", Self::Error),
         ("lost-response", Self::LostResponse),
-        ("hung-request", Self::UnansweredRequest),
+        ("hung-request", Self::NoResponse),
         ("dropped-watch", Self::DroppedWatch),
         ("silent-watch", Self::SilentWatch),
         ("expired-watch", Self::ExpiredWatch),
@@ -89,7 +91,7 @@ impl NamedFault {
             Self::Conflict => FaultPreset::Api(Fault::Conflict, 200_000),
             Self::Error => FaultPreset::Api(Fault::InternalError, 100_000),
             Self::LostResponse => FaultPreset::Api(Fault::LostResponse, 50_000),
-            Self::UnansweredRequest => FaultPreset::Api(Fault::Unanswered, 10_000),
+            Self::NoResponse => FaultPreset::Api(Fault::NoResponse, 10_000),
             Self::DroppedWatch => FaultPreset::Api(Fault::DroppedWatch { after: seconds(5) }, ALWAYS),
             Self::SilentWatch => FaultPreset::Api(Fault::SilentWatch { after: seconds(90) }, 300_000),
             Self::ExpiredWatch => FaultPreset::Api(Fault::Gone, 300_000),
@@ -299,7 +301,7 @@ mod tests {
 
     #[test]
     fn a_fault_has_an_optional_rate_and_window_in_both_forms() {
-        let plain = FaultSetting::from(NamedFault::UnansweredRequest);
+        let plain = FaultSetting::from(NamedFault::NoResponse);
         let minutes = Duration::from_mins;
         let half = FaultSetting { per_million: Some(50_000), ..plain };
         let window = FaultSetting { from: minutes(10), until: Some(minutes(20)), ..half };

@@ -27,7 +27,7 @@ pub(super) struct Replicas<F> {
     start: F,
     uses_lease: bool,
     starts: u64,
-    replicas: Vec<Replica>,
+    members: Vec<Replica>,
 }
 
 struct Replica {
@@ -70,16 +70,16 @@ impl ReplicaState {
 impl<F: Fn(ReplicaStart) -> BoxFuture<'static, ()>> Replicas<F> {
     /// Returns no replicas yet. `start` creates the future of a process.
     pub(super) fn new(start: F, uses_lease: bool) -> Self {
-        Self { start, uses_lease, starts: 0, replicas: Vec::new() }
+        Self { start, uses_lease, starts: 0, members: Vec::new() }
     }
 
     /// Starts replicas, or kills the last ones, until there are `count`.
     pub(super) fn scale(&mut self, count: u32) {
         let count = usize::try_from(count).unwrap_or(usize::MAX);
-        self.replicas.truncate(count);
-        while self.replicas.len() < count {
-            let replica = self.start_replica(self.replicas.len());
-            self.replicas.push(replica);
+        self.members.truncate(count);
+        while self.members.len() < count {
+            let replica = self.start_replica(self.members.len());
+            self.members.push(replica);
         }
     }
 
@@ -126,27 +126,27 @@ impl<F: Fn(ReplicaStart) -> BoxFuture<'static, ()>> Replicas<F> {
     /// Returns the replica that holds a lease, or the first one.
     fn leader(&mut self, lease_holders: &[String]) -> Result<&mut Replica, String> {
         let holds_lease = |replica: &Replica| lease_holders.contains(&replica.identity);
-        let index = self.replicas.iter().position(holds_lease).unwrap_or_default();
-        self.replicas.get_mut(index).ok_or_else(|| "there is no replica of the controller".to_owned())
+        let index = self.members.iter().position(holds_lease).unwrap_or_default();
+        self.members.get_mut(index).ok_or_else(|| "there is no replica of the controller".to_owned())
     }
 
     /// Resumes and restarts processes for which it is time, and notices processes that have ended.
     pub(super) fn advance(&mut self) {
         let now = Instant::now();
-        for index in 0..self.replicas.len() {
+        for index in 0..self.members.len() {
             let placeholder = ReplicaState::Ended { restart_at: now + RESTART_DELAY };
-            let state = std::mem::replace(&mut self.replicas[index].state, placeholder);
+            let state = std::mem::replace(&mut self.members[index].state, placeholder);
             match state {
                 ReplicaState::Running { task, .. } if task.is_finished() => {}
                 ReplicaState::Stopped { until, process, task } if until <= now => {
                     process.resume();
-                    self.replicas[index].state = ReplicaState::Running { process, task };
+                    self.members[index].state = ReplicaState::Running { process, task };
                 }
                 ReplicaState::Ended { restart_at } if restart_at <= now => {
-                    self.replicas[index] = self.start_replica(index);
+                    self.members[index] = self.start_replica(index);
                 }
                 state @ (ReplicaState::Running { .. } | ReplicaState::Stopped { .. } | ReplicaState::Ended { .. }) => {
-                    self.replicas[index].state = state;
+                    self.members[index].state = state;
                 }
             }
         }
@@ -159,7 +159,7 @@ impl<F: Fn(ReplicaStart) -> BoxFuture<'static, ()>> Replicas<F> {
             ReplicaState::Stopped { until, .. } => Some(*until),
             ReplicaState::Ended { restart_at } => Some(*restart_at),
         };
-        self.replicas.iter().filter_map(due).min()
+        self.members.iter().filter_map(due).min()
     }
 }
 

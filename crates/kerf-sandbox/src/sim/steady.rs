@@ -84,8 +84,8 @@ impl SteadyCheck {
 
     /// Records a decision to consolidate a claim.
     pub(super) fn record_decision(&mut self, decision: ConsolidationDecision<'_>, now: Timestamp) {
-        let is_recent = |wave: &&mut Wave| now.duration_since(wave.last_decision_at) <= WAVE_INTERVAL;
-        if self.waves.back_mut().filter(is_recent).is_none() {
+        let is_over = |wave: &Wave| now.duration_since(wave.last_decision_at) > WAVE_INTERVAL;
+        if self.waves.back().is_none_or(is_over) {
             self.waves.push_back(Wave { cluster_price: decision.cluster_price, ..Wave::default() });
             if self.waves.len() > MAX_WAVES {
                 self.waves.pop_front();

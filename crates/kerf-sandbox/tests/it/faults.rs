@@ -62,9 +62,9 @@ async fn slow_responses_take_virtual_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_unanswered_request_is_never_answered_and_has_no_effect() {
+async fn a_request_without_a_response_waits_for_ever_and_has_no_effect() {
     let server = server();
-    server.set_faults(always(Fault::Unanswered, Verb::Create), 1);
+    server.set_faults(always(Fault::NoResponse, Verb::Create), 1);
     let create = call(&server, "POST", PODS, pod("a"));
     assert!(tokio::time::timeout(Duration::from_hours(24), create).await.is_err());
     assert_eq!(get(&server, &format!("{PODS}/a")).await.0, 404);

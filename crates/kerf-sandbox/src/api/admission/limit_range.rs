@@ -1,4 +1,4 @@
-//! The admission plugin LimitRanger for pods: containers without requests and limits get the
+//! The admission plugin `LimitRanger` for pods: containers without requests and limits get the
 //! defaults of the LimitRanges in their namespace, and pods outside the bounds are rejected.
 
 use std::collections::BTreeMap;
@@ -15,8 +15,8 @@ use crate::api::storage::PageQuery;
 /// Annotation in which the plugin lists the values that it has set.
 const SET_BY_PLUGIN: &str = "kubernetes.io/limit-ranger";
 
-/// LimitAmounts by resource.
-type LimitAmounts = BTreeMap<String, Quantity>;
+/// Quantities of resources such as `cpu`, by name.
+type AmountsByResource = BTreeMap<String, Quantity>;
 
 /// Applies the LimitRanges of the pod's namespace, in the order of their names.
 pub(super) fn admit_pod(call: &Call<'_>, pod: &mut Value) -> ApiResult<()> {
@@ -94,19 +94,19 @@ fn problems(pod: &Value, range: &Value) -> Vec<String> {
     problems
 }
 
-fn amounts(container: &Value, field: &str) -> LimitAmounts {
+fn amounts(container: &Value, field: &str) -> AmountsByResource {
     resource_list(object::at(container, &["resources", field]))
 }
 
-fn resource_list(list: Option<&Value>) -> LimitAmounts {
+fn resource_list(list: Option<&Value>) -> AmountsByResource {
     let entries = list.and_then(Value::as_object).into_iter().flatten();
     entries.filter_map(|(key, amount)| Some((key.clone(), amount.as_str()?.parse().ok()?))).collect()
 }
 
 /// Returns the amounts of all containers together, or of the largest init container if that is
 /// more.
-fn of_whole_pod(pod: &Value, field: &str) -> LimitAmounts {
-    let mut total = LimitAmounts::new();
+fn of_whole_pod(pod: &Value, field: &str) -> AmountsByResource {
+    let mut total = AmountsByResource::new();
     for container in object::list(pod, &["spec", "containers"]) {
         for (key, amount) in amounts(container, field) {
             let sum = total.entry(key).or_default();
@@ -122,7 +122,7 @@ fn of_whole_pod(pod: &Value, field: &str) -> LimitAmounts {
     total
 }
 
-fn item_problems(item: &Value, kind: &str, requests: &LimitAmounts, limits: &LimitAmounts) -> Vec<String> {
+fn item_problems(item: &Value, kind: &str, requests: &AmountsByResource, limits: &AmountsByResource) -> Vec<String> {
     let bounds = |field: &str| resource_list(object::at(item, &[field]));
     let mut problems = Vec::new();
     for (key, min) in bounds("min") {
@@ -145,8 +145,9 @@ fn item_problems(item: &Value, kind: &str, requests: &LimitAmounts, limits: &Lim
     }
     for (key, ratio) in bounds("maxLimitRequestRatio") {
         let bound = format!("{key} max limit to request ratio per {kind} is {ratio}");
-        let amount =
-            |amounts: &LimitAmounts| amounts.get(&key).map(|amount| amount.milli_value()).filter(|amount| *amount != 0);
+        let amount = |amounts: &AmountsByResource| {
+            amounts.get(&key).map(|amount| amount.milli_value()).filter(|amount| *amount != 0)
+        };
         match (amount(requests), amount(limits)) {
             (None, _) => problems.push(format!("{bound}, but no request is specified or request is 0")),
             (Some(_), None) => problems.push(format!("{bound}, but no limit is specified or limit is 0")),

@@ -38,7 +38,7 @@ pub(super) struct ConnectionLimits {
 
 impl ConnectionLimits {
     pub(super) const DEFAULT: Self =
-        Self { header: Duration::from_secs(30), idle: Duration::from_secs(90), slow_reader: Duration::from_secs(60) };
+        Self { header: Duration::from_secs(30), idle: Duration::from_secs(90), slow_reader: Duration::from_mins(1) };
 
     /// Interval at which the limits are checked.
     fn check_interval(&self) -> Duration {

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use super::heartbeat::{HeartbeatKind, RepeatableWrite};
 use super::{InstancePhase, Kubelets, LastStatusReport, SimulatedInstance};
-use super::{planned_faults, registration};
+use super::{faults, registration};
 use crate::api::object::{rfc3339_micros, rfc3339_seconds};
 use crate::api::status::ApiResult;
 use crate::api::storage::ObjectKey;
@@ -86,7 +86,7 @@ fn ensure_instance(plane: &mut ControlPlane, key: &ObjectKey, node: &Node, now: 
     if let Some(after) = faults.interrupted_after {
         plane.queue.add_at(WorkItem::Interruption(key.clone()), now + boot_time + after);
     }
-    let readiness = planned_faults::schedule(plane, key, &faults, now + boot_time);
+    let readiness = faults::schedule(plane, key, &faults, now + boot_time);
     let Kubelets { instances, ip_allocator, .. } = &mut plane.kubelets;
     let instance = SimulatedInstance {
         uid: node.metadata.uid.clone(),
@@ -128,7 +128,7 @@ pub(crate) fn heartbeat(plane: &mut ControlPlane, key: &ObjectKey) -> ApiResult<
 }
 
 /// Writes the node's status. Most writes repeat the previous one with new timestamps.
-pub(super) fn write_status(plane: &mut ControlPlane, key: &ObjectKey, node: &Node) -> ApiResult<()> {
+fn write_status(plane: &mut ControlPlane, key: &ObjectKey, node: &Node) -> ApiResult<()> {
     let (images, volumes) = (images(plane, &node.metadata.name), plane.volumes_in_use(&node.metadata.name));
     if !repeat_status(plane, key, &images, &volumes) {
         let now = plane.now();

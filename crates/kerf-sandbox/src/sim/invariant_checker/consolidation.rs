@@ -1,5 +1,5 @@
-//! The savings of consolidation, and the price of the capacity of the pods that it moves, for the
-//! check of a steady cluster.
+//! Savings of consolidation, and the price of the capacity of the pods that it moves, for the check
+//! of a steady cluster.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use crate::sim::steady::ConsolidationDecision;
 
 /// Age from which a pod is settled (spec 03 §16 rule 24).
 const SETTLED_POD_AGE: SignedDuration = SignedDuration::from_hours(1);
-/// Values of `DisruptionReason` that count as consolidation.
+/// Values of the condition `DisruptionReason` of nodes that are removed to save money.
 const CONSOLIDATION_REASONS: [&str; 2] = ["Empty", "Underutilized"];
 
 impl InvariantChecker {

@@ -300,6 +300,7 @@ steps:
             let tree = json!({"name": "x", "until": "1m", "faults": [name], "steps": []});
             assert_eq!(Scenario::read(tree).unwrap().faults, [fault.into()], "{name}");
             assert_eq!(name.parse(), Ok(FaultSetting::from(fault)), "{name}");
+            assert_eq!(serde_json::from_value::<NamedFault>(json!(name)).unwrap(), fault, "{name}");
         }
     }
 }

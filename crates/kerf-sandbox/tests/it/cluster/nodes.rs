@@ -245,7 +245,7 @@ async fn a_dead_kubelet_sends_no_heartbeats() {
 
 #[tokio::test(start_paused = true)]
 async fn readiness_flaps_until_the_fault_ends() {
-    let (ready_for, not_ready_for) = (Duration::from_secs(60), Duration::from_secs(30));
+    let (ready_for, not_ready_for) = (Duration::from_mins(1), Duration::from_secs(30));
     let cluster = start_with_fault(CloudFault::FlappingReadiness { ready_for, not_ready_for }).await;
     let mut states = Vec::new();
     for _ in 0..600 {
