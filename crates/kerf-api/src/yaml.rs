@@ -79,6 +79,41 @@ pub fn parse(text: &str) -> Result<Value, Vec<YamlError>> {
     if composer.errors.is_empty() { Ok(value) } else { Err(composer.errors) }
 }
 
+/// The result of [`check_nesting`] for a text that should not be parsed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NestingError {
+    /// Lists and mappings are nested more than this many levels deep.
+    TooDeep(usize),
+    /// The text is not valid YAML. The nesting after the error is not known.
+    Syntax(YamlError),
+}
+
+/// Checks that lists and mappings are nested at most 128 levels deep, without building a tree. Takes
+/// time that grows with the length of the text only. For callers that use another parser, whose time
+/// also grows with the depth.
+pub fn check_nesting(text: &str) -> Result<(), NestingError> {
+    let mut options = granit_parser::Options::default();
+    options.set_emit_comments(false);
+    let mut depth = 0_usize;
+    for event in Parser::new_from_str_with_options(text, options) {
+        let event = match event {
+            Ok((event, _)) => event,
+            // The parser looks ahead, and has a limit of its own for that.
+            Err(cause) if cause.info() == "recursion limit exceeded" => return Err(NestingError::TooDeep(DEPTH_MAX)),
+            Err(cause) => return Err(NestingError::Syntax(syntax(cause.marker().line() as u32, cause.info()))),
+        };
+        match event {
+            Event::SequenceStart(..) | Event::MappingStart(..) => depth += 1,
+            Event::SequenceEnd | Event::MappingEnd => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        if depth > DEPTH_MAX {
+            return Err(NestingError::TooDeep(DEPTH_MAX));
+        }
+    }
+    Ok(())
+}
+
 /// Parsed node before it is used as a key or as a value, because numbers have another text as keys.
 #[derive(Debug, Clone)]
 enum YamlNode {

@@ -7,9 +7,10 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use k8s_openapi::Metadata;
-use kerf_api::labels;
+use kerf_api::labels::{self, LabelRules};
 use kerf_api::nodepool::NodePool;
 use kerf_api::slim::{Labels, Namespace, Node, ObjectMeta, Pod, Str};
+use kerf_api::validation;
 use kerf_engine::catalogue::{InstanceType, InstanceTypes};
 use kerf_engine::{Input, PoolAvailability, PoolInput, Price, UnsupportedStorage};
 use kerf_state::NodeClassState;
@@ -51,7 +52,9 @@ impl PlanInput {
             .iter()
             .map(|pool| {
                 let types = provider.instance_types(&pool.object.spec.template.spec.node_class_ref, &objects);
-                engine_pool(&pool.object, &objects, types.map(|types| catalogues.index_of(types)))
+                let catalogue = types.map(|types| catalogues.index_of(types));
+                let engine_pool = engine_pool(&pool.object, &objects, catalogue);
+                without_invalid_pool(engine_pool, &pool.object, provider.label_rules())
             })
             .collect();
         warnings.extend(pools.iter().filter_map(unused_pool_warning));
@@ -129,6 +132,21 @@ fn engine_pool(pool: &NodePool, objects: &Objects, catalogue: Option<usize>) -> 
             kerf_state::node_class_state(metadata.deletion_timestamp.as_ref(), conditions)
         });
     kerf_state::to_engine_pool(pool, &state, catalogue)
+}
+
+/// Makes a pool unavailable if its spec is not valid. A controller sets `ValidationSucceeded` to
+/// False and does not use such a pool.
+fn without_invalid_pool(mut engine_pool: PoolInput, pool: &NodePool, rules: &LabelRules) -> PoolInput {
+    match engine_pool.availability {
+        PoolAvailability::NotReady(_) | PoolAvailability::Deleting => {}
+        PoolAvailability::Ready | PoolAvailability::Static => {
+            let failures = validation::nodepool::failures(&pool.spec, rules);
+            if !failures.is_empty() {
+                engine_pool.availability = PoolAvailability::NotReady(Str::from(validation::join(&failures)));
+            }
+        }
+    }
+    engine_pool
 }
 
 fn unused_pool_warning(pool: &PoolInput) -> Option<String> {

@@ -94,3 +94,12 @@ fn no_text_makes_the_parser_hang_or_overflow() {
     let rejections = errors(&text);
     assert!(rejections[0].contains("nested more than 128 levels deep"), "{rejections:?}");
 }
+
+#[test]
+fn nesting_is_checked_without_reading_further_than_needed() {
+    assert_eq!(check_nesting(&format!("a: {}{}", "[".repeat(127), "]".repeat(127))), Ok(()));
+    // The text after the first value that is nested too deeply is not read: it is not valid.
+    let deep = format!("{}\n\t: ]]}}", "[".repeat(100_000));
+    assert_eq!(check_nesting(&deep), Err(NestingError::TooDeep(DEPTH_MAX)));
+    assert!(matches!(check_nesting("a: [1"), Err(NestingError::Syntax(_))));
+}

@@ -3,10 +3,14 @@
 
 use std::fmt::{self, Write as _};
 
+use kerf_api::yaml::NestingError;
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 
 use super::apply::ManagedFields;
+
+/// The maximum length of a YAML text whose nesting may be unknown.
+const UNCHECKED_YAML_BYTES_MAX: usize = 16 << 10;
 
 /// A tree and the paths of duplicate keys. The last value of a key is used.
 #[derive(Debug, PartialEq)]
@@ -36,6 +40,7 @@ pub(crate) fn parse_yaml(text: &[u8]) -> Result<Parsed, String> {
     if let Ok(parsed) = parse_json(text) {
         return Ok(parsed);
     }
+    check_yaml_nesting(text).map_err(|problem| format!("error converting YAML to JSON: yaml: {problem}"))?;
     let mut notes = ParseNotes::default();
     let seed = ValueSeed { path: &mut String::new(), notes: &mut notes };
     let value = seed.deserialize(serde_yaml_ng::Deserializer::from_slice(text)).map_err(|problem| {
@@ -45,6 +50,19 @@ pub(crate) fn parse_yaml(text: &[u8]) -> Result<Parsed, String> {
         format!("error converting YAML to JSON: {problem}")
     })?;
     Ok(Parsed { value, duplicates: Vec::new() })
+}
+
+/// Rejects texts for which the YAML parser would need time that grows with the square of their
+/// length: values that are nested too deeply. Short texts with a syntax error are left to the
+/// parser, whose messages are closer to those of a real server.
+fn check_yaml_nesting(text: &[u8]) -> Result<(), String> {
+    let Ok(utf8) = std::str::from_utf8(text) else { return Ok(()) };
+    match kerf_api::yaml::check_nesting(utf8) {
+        Err(NestingError::Syntax(_)) if text.len() <= UNCHECKED_YAML_BYTES_MAX => Ok(()),
+        Err(NestingError::Syntax(error)) => Err(error.to_string()),
+        Err(NestingError::TooDeep(max)) => Err(format!("exceeded max depth of {max}")),
+        Ok(()) => Ok(()),
+    }
 }
 
 /// Parses a stored object and returns its managed fields separately from the tree.
@@ -256,5 +274,15 @@ mod tests {
             prop_assert_eq!(ours, theirs);
             let _ = parse_yaml(&text);
         }
+    }
+
+    // The parser's time grows with the product of length and depth, so it must not see such a text.
+    #[test]
+    fn yaml_that_is_nested_too_deeply_is_rejected_before_it_is_parsed() {
+        let open = "[".repeat(100_000);
+        let expected = "error converting YAML to JSON: yaml: exceeded max depth of 128";
+        assert_eq!(parse_yaml(open.as_bytes()).unwrap_err(), expected);
+        let unquoted_then_deep = format!("a: b: c\n{open}");
+        assert!(parse_yaml(unquoted_then_deep.as_bytes()).unwrap_err().contains("is not valid YAML"));
     }
 }

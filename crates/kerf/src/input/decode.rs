@@ -69,9 +69,18 @@ pub(crate) fn decode_tree<T: DeserializeOwned>(mut tree: Value) -> Result<T, Vec
     }
 }
 
+#[cfg(test)]
+thread_local! {
+    /// Number of calls of [`ObjectBody::tree`] on this thread.
+    pub(super) static TREES_BUILT: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+}
+
 impl ObjectBody<'_> {
-    /// Returns the object as a tree.
+    /// Returns the object as a tree. The cost grows with the size of the object, so callers must not
+    /// call this for each remark on an object.
     pub(crate) fn tree(&self) -> Result<Value, FieldProblem> {
+        #[cfg(test)]
+        TREES_BUILT.set(TREES_BUILT.get() + 1);
         match self {
             Self::Json(text) => serde_json::from_str(text)
                 .map_err(|cause| FieldProblem { path: String::new(), message: cause.to_string() }),

@@ -9,6 +9,7 @@ use kerf_api::capacitybuffer::CapacityBuffer;
 use kerf_api::crds::CrdVariant;
 use kerf_api::kind::CustomKind;
 use kerf_api::nodeoverlay::NodeOverlay;
+use kerf_api::nodepool::NodePool;
 use kerf_api::slim::{ReplicaOwner, Str, VolumeAttachment};
 use serde::de::DeserializeOwned;
 
@@ -21,10 +22,11 @@ use super::objects::{NamedObject, Objects, ReadObject, ReadResult, RejectedObjec
 use super::pod_defaults::{PodDefaults, read_priority_class};
 use super::runtime_class::read_runtime_class;
 use super::source::{self, ObjectOrigin, Source, SourceNames};
-use super::validation::ValidationScope;
+use super::validation::{self, ValidationScope};
 use super::workloads::{self, Workloads};
 use crate::args::InputPath;
 use crate::exit::{CommandFailure, Problem};
+use crate::output::escape_line;
 
 /// Namespace of objects that do not name one.
 const DEFAULT_NAMESPACE: &str = "default";
@@ -139,7 +141,7 @@ fn load_sources(
     drop(loader.admit::<CapacityBuffer>(InputKind::CapacityBuffer));
     drop(loader.read::<VolumeAttachment>(InputKind::VolumeAttachment));
     let mut objects = Objects {
-        node_pools: loader.admit(InputKind::NodePool),
+        node_pools: loader.admit_node_pools(),
         node_claims: loader.admit(InputKind::NodeClaim),
         kwok_node_classes: loader.admit(InputKind::KwokNodeClass),
         ec2_node_classes: loader.admit(InputKind::Ec2NodeClass),
@@ -260,6 +262,23 @@ impl<'s> Loader<'_, 's> {
         self.read_with(kind, &|body| admission.admit::<K>(body, crd_variant))
     }
 
+    /// Admits and decodes all NodePools. If all objects are validated, also checks what a controller
+    /// checks before it uses a pool.
+    fn admit_node_pools(&mut self) -> Vec<WithOrigin<NodePool>> {
+        if !self.raw_objects.contains_key(&InputKind::NodePool) {
+            return Vec::new();
+        }
+        let admission = KindAdmission::of::<NodePool>();
+        let (crd_variant, validation_scope) = (self.crd_variant, self.validation_scope);
+        self.read_with(InputKind::NodePool, &|body| {
+            let pool = admission.admit::<NodePool>(body, crd_variant)?;
+            match validation_scope {
+                ValidationScope::SuspiciousOnly => Ok(pool),
+                ValidationScope::All => validation::check_node_pool(pool),
+            }
+        })
+    }
+
     fn read_with<T: NamedObject + Send>(
         &mut self,
         kind: InputKind,
@@ -269,20 +288,13 @@ impl<'s> Loader<'_, 's> {
         self.counts.insert(kind, raw_objects.len());
         let DecodedObjects { mut objects, problems, warnings } =
             decode_all(&raw_objects, self.threads, &|body| self.validation_scope.validate(kind, body, read(body)));
-        for (origin, problem) in &problems {
-            let text = self.message_with_origin(kind, raw_object_at(&raw_objects, *origin), problem);
-            self.problems.push((*origin, text));
-        }
-        for (origin, warning) in &warnings {
-            let text = self.message_with_origin(kind, raw_object_at(&raw_objects, *origin), warning);
-            self.warnings.push((*origin, text));
-        }
+        self.problems.extend(self.messages_with_origin(kind, &raw_objects, &problems));
+        self.warnings.extend(self.messages_with_origin(kind, &raw_objects, &warnings));
         objects.retain_mut(|entry| {
             let (namespace, name) = entry.object.identity();
             if name.is_empty() {
                 let problem = FieldProblem::required("metadata.name", "name is required");
-                let text = self.message_with_origin(kind, raw_object_at(&raw_objects, entry.origin), &problem);
-                self.problems.push((entry.origin, text));
+                self.problems.extend(self.messages_with_origin(kind, &raw_objects, &[(entry.origin, problem)]));
                 return false;
             }
             if kind.is_namespaced() && namespace.is_empty() {
@@ -329,11 +341,24 @@ impl<'s> Loader<'_, 's> {
         self.problems.push((origin, format!("{}: {message}", self.names.display_origin(origin))));
     }
 
-    /// Returns a remark on an object, prefixed with its origin, kind and name.
-    fn message_with_origin(&self, kind: InputKind, raw_object: &RawObject<'_>, remark: &dyn fmt::Display) -> String {
+    /// Returns remarks on objects, each prefixed with the origin, kind and name of its object. The
+    /// remarks are sorted by object; each object is parsed once, however many remarks it has.
+    fn messages_with_origin<R: fmt::Display>(
+        &self,
+        kind: InputKind,
+        raw_objects: &[RawObject<'_>],
+        remarks: &[(ObjectOrigin, R)],
+    ) -> Vec<(ObjectOrigin, String)> {
         let kind = kind.name();
-        let object = name_of_body(&raw_object.body).map_or_else(|| kind.to_owned(), |name| format!("{kind} `{name}`"));
-        format!("{}: {object}: {remark}", self.names.display_origin(raw_object.origin))
+        let mut messages = Vec::with_capacity(remarks.len());
+        for remarks_on_object in remarks.chunk_by(|a, b| a.0 == b.0) {
+            let Some((origin, _)) = remarks_on_object.first() else { continue };
+            let name = name_of_body(&raw_object_at(raw_objects, *origin).body);
+            let object = name.map_or_else(|| kind.to_owned(), |name| format!("{kind} `{name}`"));
+            let prefix = format!("{}: {object}", self.names.display_origin(*origin));
+            messages.extend(remarks_on_object.iter().map(|(_, remark)| (*origin, format!("{prefix}: {remark}"))));
+        }
+        messages
     }
 
     /// Returns one line on all ignored objects, or `None` if there are none.
@@ -430,7 +455,8 @@ fn name_of_body(body: &ObjectBody<'_>) -> Option<String> {
     let tree = body.tree().ok()?;
     let text = |name: &str| tree["metadata"][name].as_str().filter(|text| !text.is_empty());
     let name = text("name")?;
-    Some(text("namespace").map_or_else(|| name.to_owned(), |namespace| format!("{namespace}/{name}")))
+    let full_name = text("namespace").map_or_else(|| name.to_owned(), |namespace| format!("{namespace}/{name}"));
+    Some(escape_line(&full_name).into_owned())
 }
 
 /// Loads the objects of one text, for the tests of other modules.

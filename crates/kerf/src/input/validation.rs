@@ -6,12 +6,16 @@
 //!
 //! An object with a uid has passed an API server, perhaps a newer one, and is never suspicious.
 
+use kerf_api::labels::LabelRules;
+use kerf_api::nodepool::NodePool;
 use kerf_api::slim::{
     DaemonSet, Node, Pod, PodDisruptionBudget, PodSpec, ResourceList, TaintEffect, Toleration, TolerationOperator,
     TopologySpreadConstraint,
 };
+use kerf_api::validation::nodepool;
 use kerf_sandbox::{DryCreateReport, dry_create_built_in};
 
+use super::admission::AWS_GROUP;
 use super::decode::{FieldProblem, remove_field_at};
 use super::documents::ObjectBody;
 use super::kind::InputKind;
@@ -58,7 +62,9 @@ impl ValidationScope {
         match outcome {
             Ok(ReadObject { object, mut warnings }) => {
                 // A warning of the reader may concern a field that the API server rejects.
-                warnings.retain(|warning| !errors.iter().any(|error| warning.starts_with(&format!("{}:", error.path))));
+                let concerns =
+                    |warning: &str, path: &str| warning.strip_prefix(path).is_some_and(|rest| rest.starts_with(':'));
+                warnings.retain(|warning| !errors.iter().any(|error| concerns(warning, &error.path)));
                 warnings.extend(unknown_field_warnings);
                 if problems.is_empty() {
                     Ok(ReadObject { object, warnings })
@@ -73,6 +79,19 @@ impl ValidationScope {
             }
         }
     }
+}
+
+/// Checks what a controller checks before it uses a NodePool that the API server has accepted, such
+/// as durations without a value. The problem of a pool that fails is that Kerf would not use it.
+pub(super) fn check_node_pool(pool: ReadObject<NodePool>) -> ReadResult<NodePool> {
+    let is_aws = pool.object.spec.template.spec.node_class_ref.group == AWS_GROUP;
+    let rules = if is_aws { LabelRules::aws() } else { LabelRules::kwok() };
+    let failures = nodepool::failures(&pool.object.spec, &rules);
+    if failures.is_empty() {
+        return Ok(pool);
+    }
+    let problem = |message: String| FieldProblem { path: String::new(), message };
+    Err(RejectedObject { problems: failures.into_iter().map(problem).collect(), warnings: pool.warnings })
 }
 
 /// Returns true if a reported problem concerns the field at `path`, a field above it or a field

@@ -57,6 +57,8 @@ impl<'t> Messages<'t> {
     fn write_line(&mut self, label: &str, colour: &str, text: &dyn Display) {
         // `error: ` and `hint:  ` have the same width, so that the two texts are aligned.
         let gap = if label == "hint" { "  " } else { " " };
+        let text = text.to_string();
+        let text = super::escape_control_characters(&text);
         let _ = if self.is_coloured {
             writeln!(self.writer, "\x1b[1;{colour}m{label}:\x1b[0m{gap}{text}")
         } else {

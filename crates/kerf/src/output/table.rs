@@ -15,7 +15,8 @@ where
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic).set_width(WIDTH_MAX);
     table.set_header(head.iter().copied());
-    table.add_rows(rows.into_iter().map(|row| row.into_iter().map(Cell::new).collect::<Vec<_>>()));
+    let cell = |text: String| Cell::new(super::escape_control_characters(&text));
+    table.add_rows(rows.into_iter().map(|row| row.into_iter().map(cell).collect::<Vec<_>>()));
     if table.is_empty() {
         return String::new();
     }

@@ -72,3 +72,21 @@ fn the_warning_about_pods_on_unknown_nodes_lists_five() {
     assert!(plan_input.input.pods.is_empty());
     assert!(plan_input.warnings[0].ends_with("7 pods (default/p0 on gone, default/p1 on gone, default/p2 on gone, default/p3 on gone, default/p4 on gone, …)"), "{:?}", plan_input.warnings);
 }
+
+#[test]
+fn a_pool_that_a_controller_would_not_use_is_not_used() {
+    let manifest = "\
+apiVersion: karpenter.kwok.sh/v1alpha1
+kind: KWOKNodeClass
+metadata: {name: default}
+---
+apiVersion: karpenter.sh/v1
+kind: NodePool
+metadata: {name: a}
+spec: {template: {spec: {nodeClassRef: {group: karpenter.kwok.sh, kind: KWOKNodeClass, name: default}, requirements: [], expireAfter: 87600000h}}}
+";
+    assert_eq!(
+        plan_input_of(manifest).warnings,
+        [r#"NodePool `a` is not used: invalid value: time: invalid duration "87600000h" in expireAfter"#]
+    );
+}

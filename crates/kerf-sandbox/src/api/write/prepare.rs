@@ -1,5 +1,7 @@
 //! The common steps from the object in a request to the object that is stored.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
 use super::metadata;
@@ -134,7 +136,8 @@ pub(crate) fn check_field_strictness(
     duplicates: &[String],
 ) -> Result<Vec<String>, String> {
     // An unknown field is reported once, even if it occurs several times.
-    let duplicates_only = duplicates.iter().filter(|path| !unknown.contains(path));
+    let unknown_paths: BTreeSet<&str> = unknown.iter().map(String::as_str).collect();
+    let duplicates_only = duplicates.iter().filter(|path| !unknown_paths.contains(path.as_str()));
     let mut problems: Vec<String> = duplicates_only.map(|path| format!("duplicate field \"{path}\"")).collect();
     problems.extend(unknown.iter().map(|path| format!("unknown field \"{path}\"")));
     match validation {

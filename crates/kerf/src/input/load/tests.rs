@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
 use super::*;
+use crate::input::decode::TREES_BUILT;
 
 const ONE: NonZeroUsize = NonZeroUsize::MIN;
 
@@ -118,4 +119,42 @@ fn the_number_of_threads_does_not_change_the_result() {
     for threads in 2..5 {
         assert_eq!(read(threads), (names.clone(), problems.clone()));
     }
+}
+
+// Each unknown field is a warning. The object must not be parsed again for each of them.
+#[test]
+fn an_object_with_many_remarks_is_parsed_a_fixed_number_of_times() {
+    let trees_built = |fields: usize| {
+        let unknown: String = (0..fields).map(|field| format!("  unknown{field}: 1\n")).collect();
+        let class = "apiVersion: karpenter.kwok.sh/v1alpha1\nkind: KWOKNodeClass\nmetadata: {name: default}\nspec:\n";
+        TREES_BUILT.set(0);
+        let loaded = load_texts(&[("x", &format!("{class}{unknown}"))]).unwrap();
+        assert_eq!(loaded.warnings.len(), fields);
+        TREES_BUILT.get()
+    };
+    assert_eq!(trees_built(200), trees_built(1));
+}
+
+const POOL_OF_10000_YEARS: &str = "apiVersion: karpenter.sh/v1
+kind: NodePool
+metadata: {name: a}
+spec:
+  template:
+    spec:
+      nodeClassRef: {group: karpenter.kwok.sh, kind: KWOKNodeClass, name: default}
+      requirements: []
+      expireAfter: 87600000h
+";
+
+// The pattern of the CRD accepts durations of more than 2^63 nanoseconds, but they have no value.
+#[test]
+fn a_duration_without_a_value_is_a_problem_if_all_objects_are_validated() {
+    let sources = [Source { name: "x".to_owned(), text: POOL_OF_10000_YEARS.to_owned() }];
+    let (_, problems) = load_sources(&sources, ValidationScope::All, ONE, WorkloadControllers::Absent);
+    let problems: Vec<String> = problems.iter().map(Problem::to_string).collect();
+    assert_eq!(
+        problems,
+        [r#"x, document 1, line 1: NodePool `a`: invalid value: time: invalid duration "87600000h" in expireAfter"#]
+    );
+    assert_eq!(load_texts(&[("x", POOL_OF_10000_YEARS)]).unwrap().objects.node_pools.len(), 1);
 }
