@@ -149,7 +149,7 @@ impl ProviderEnv {
         let price = Price::from_decimal(dollars).unwrap();
         let zones = ["us-west-2a", "us-west-2b", "us-west-2c"];
         let prices = zones.map(|zone| (instance_type.to_owned(), zone.to_owned(), price));
-        self.provider.context().pricing.merge_spot(prices);
+        self.provider.context().instance_types.pricing().merge_spot(prices);
         self.aws.change_market(|market| {
             for zone in zones {
                 market.set_spot_price(instance_type, zone, price);

@@ -139,7 +139,7 @@ fn engine_pool(pool: &NodePool, objects: &Objects, catalogue: Option<usize>) -> 
 fn without_invalid_pool(mut engine_pool: PoolInput, pool: &NodePool, rules: &LabelRules) -> PoolInput {
     match engine_pool.availability {
         PoolAvailability::NotReady(_) | PoolAvailability::Deleting => {}
-        PoolAvailability::Ready | PoolAvailability::Static => {
+        PoolAvailability::Ready | PoolAvailability::Static | PoolAvailability::AwaitingLaunch(_) => {
             let failures = validation::nodepool::failures(&pool.spec, rules);
             if !failures.is_empty() {
                 engine_pool.availability = PoolAvailability::NotReady(Str::from(validation::join(&failures)));

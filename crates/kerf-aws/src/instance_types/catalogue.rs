@@ -136,6 +136,11 @@ impl InstanceTypeCatalogue {
         Self { settings, pricing, unavailable, clock, state: Mutex::default() }
     }
 
+    /// Returns the prices of the offerings. A new price becomes visible when a list is built again.
+    pub fn pricing(&self) -> &Pricing {
+        &self.pricing
+    }
+
     /// Reads types and zones from EC2, both at the same time. What was read is used even if the
     /// other call fails; then the first error is returned and the previous data stays in use.
     pub async fn refresh(&self, ec2: &dyn Ec2) -> Result<(), AwsError> {

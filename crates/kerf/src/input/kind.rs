@@ -1,6 +1,12 @@
 //! The kinds that Kerf reads (spec 09 section 2.1). All of them are in one table. Objects of any
 //! other kind or version are counted and ignored.
 
+/// API group of the AWS node classes.
+pub(super) const AWS_GROUP: &str = "karpenter.k8s.aws";
+
+/// API group of the simulated provider's node classes.
+pub(super) const KWOK_GROUP: &str = "karpenter.kwok.sh";
+
 /// A kind of object that some decision reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum InputKind {

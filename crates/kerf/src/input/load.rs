@@ -13,10 +13,10 @@ use kerf_api::nodepool::NodePool;
 use kerf_api::slim::{ReplicaOwner, Str, VolumeAttachment};
 use serde::de::DeserializeOwned;
 
-use super::admission::{KWOK_GROUP, KindAdmission, node_class_group};
+use super::admission::{KindAdmission, node_class_group};
 use super::decode::{FieldProblem, decode};
 use super::documents::{self, ObjectBody, RawObject};
-use super::kind::InputKind;
+use super::kind::{InputKind, KWOK_GROUP};
 use super::live::{self, SelectorKinds};
 use super::objects::{NamedObject, Objects, ReadObject, ReadResult, RejectedObject, WithOrigin, full_name};
 use super::pod_defaults::{PodDefaults, read_priority_class};
@@ -262,8 +262,8 @@ impl<'s> Loader<'_, 's> {
         self.read_with(kind, &|body| admission.admit::<K>(body, crd_variant))
     }
 
-    /// Admits and decodes all NodePools. If all objects are validated, also checks what a controller
-    /// checks before it uses a pool.
+    /// Admits and decodes all NodePools. If all objects are validated, also checks what a
+    /// controller checks before it uses a pool.
     fn admit_node_pools(&mut self) -> Vec<WithOrigin<NodePool>> {
         if !self.raw_objects.contains_key(&InputKind::NodePool) {
             return Vec::new();

@@ -15,10 +15,9 @@ use kerf_api::slim::{
 use kerf_api::validation::nodepool;
 use kerf_sandbox::{DryCreateReport, dry_create_built_in};
 
-use super::admission::AWS_GROUP;
 use super::decode::{FieldProblem, remove_field_at};
 use super::documents::ObjectBody;
-use super::kind::InputKind;
+use super::kind::{AWS_GROUP, InputKind};
 use super::objects::{NamedObject, ReadObject, ReadResult, RejectedObject};
 use super::workloads::Workload;
 
