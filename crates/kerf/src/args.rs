@@ -77,7 +77,7 @@ where
 /// A validated command with its options.
 #[derive(Debug)]
 pub(crate) enum Command {
-    Controller(ControllerOptions),
+    Controller(Box<ControllerOptions>),
     /// Print a plan without acting.
     Plan(PlanOptions),
     Validate(ValidateOptions),
@@ -131,7 +131,7 @@ impl TypedCommand {
     pub(crate) fn resolve(self, environment: Environment<'_>, program: &Program) -> Result<Command, CommandFailure> {
         let default_provider = program.default_provider;
         Ok(match self {
-            Self::Controller(typed) => Command::Controller(typed.resolve(environment, program)?),
+            Self::Controller(typed) => Command::Controller(Box::new(typed.resolve(environment, program)?)),
             Self::Plan(typed) => Command::Plan(typed.resolve(environment, default_provider)?),
             Self::Validate(typed) => Command::Validate(typed.resolve()),
             Self::Crds(typed) => Command::Crds(typed.resolve()),

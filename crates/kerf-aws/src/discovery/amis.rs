@@ -77,6 +77,9 @@ struct ImageQuery {
     variants: BTreeMap<String, Vec<Vec<NodeSelectorRequirement>>>,
 }
 
+/// The images that each query of a class found.
+type FoundImages = Arc<[(ImageQuery, Vec<Image>)]>;
+
 /// The images of node classes.
 pub(crate) struct Amis {
     ec2: Arc<dyn Ec2>,
@@ -84,7 +87,7 @@ pub(crate) struct Amis {
     facts: ClusterFactsHolder,
     clock: Clock,
     /// Images by class, as EC2 described them.
-    by_class: TtlCache<String, Arc<[(ImageQuery, Vec<Image>)]>>,
+    by_class: TtlCache<String, FoundImages>,
 }
 
 impl std::fmt::Debug for Amis {

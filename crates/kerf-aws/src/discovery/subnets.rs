@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use kerf_api::ec2nodeclass::{EC2NodeClass, SubnetSelectorTerm};
 use kerf_api::labels;
+use kerf_api::quantity::Quantity;
 use kerf_engine::catalogue::InstanceTypeRef;
 use kerf_runtime::Clock;
 
@@ -211,7 +212,7 @@ fn addresses_of_smallest(types: &[InstanceTypeRef<'_>], capacity_type: &str, zon
             offering.is_available() && has(labels::CAPACITY_TYPE, capacity_type) && has(labels::ZONE, zone)
         })
     };
-    let pods = |instance_type: &InstanceTypeRef<'_>| instance_type.capacity.get("pods").map_or(0, |pods| pods.value());
+    let pods = |instance_type: &InstanceTypeRef<'_>| instance_type.capacity.get("pods").map_or(0, Quantity::value);
     types.iter().filter(is_offered).map(pods).min().unwrap_or(0)
 }
 

@@ -92,7 +92,7 @@ async fn a_pool_that_is_being_deleted_gets_no_instance() {
     let (mut env, cloud) = env_with_static_pool(json!({"replicas": 3})).await;
     assert_eq!(remaining_claims(&env).await.len(), 3);
     // With foreground deletion the deletions of the claims arrive before that of the pool.
-    let late = FaultRule::new(Fault::LateWatch { by: std::time::Duration::from_secs(60) }, 1_000_000);
+    let late = FaultRule::new(Fault::LateWatch { by: std::time::Duration::from_mins(1) }, 1_000_000);
     let rule = FaultRule { user_agent_prefix: "kerf".into(), resources: vec!["nodepools".into()], ..late };
     env.server.set_faults(vec![rule], 1);
     env.restart(cloud);

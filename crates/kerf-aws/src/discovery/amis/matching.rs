@@ -64,7 +64,7 @@ pub(crate) fn map_types_to_amis<'a, 't>(
 fn requirements(rules: &LabelRules, entries: &[NodeSelectorRequirement]) -> Option<Requirements> {
     let mut requirements = Requirements::default();
     for entry in entries {
-        let values: Vec<Str> = entry.values.iter().flatten().map(|value| Str::new(value)).collect();
+        let values: Vec<Str> = entry.values.iter().flatten().map(Str::new).collect();
         requirements.add(Requirement::new(rules, &entry.key, &entry.operator.as_str().into(), &values, None).ok()?);
     }
     Some(requirements)

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use kerf_api::ec2nodeclass::{Ami, AmiFamily, EC2NodeClass};
 use kerf_api::labels::{LabelRules, aws};
 use kerf_api::nodepool::NodePool;
+use kerf_api::quantity::Quantity;
 use kerf_api::requirement::NodeSelectorRequirement;
 use kerf_api::slim::Str;
 use kerf_engine::Price;
@@ -61,7 +62,7 @@ pub(super) fn choose_target(
     Ok(ValidationTarget {
         instance_type: instance_type.name.to_string(),
         image_id: ami.id.clone(),
-        max_pods: instance_type.capacity.get("pods").map_or(0, |pods| pods.value()),
+        max_pods: instance_type.capacity.get("pods").map_or(0, Quantity::value),
         tenancy: if requirements.iter().any(admits_dedicated) { aws::TENANCY_DEDICATED } else { aws::TENANCY_DEFAULT },
     })
 }
@@ -112,7 +113,7 @@ fn pool_requirements(pool: &NodePool, rules: &LabelRules) -> Requirements {
     let mut requirements: Requirements =
         labels.map(|(key, value)| Requirement::from_label(rules, key, value)).collect();
     for entry in &template.spec.requirements {
-        let values: Vec<Str> = entry.values.iter().flatten().map(|value| Str::new(value)).collect();
+        let values: Vec<Str> = entry.values.iter().flatten().map(Str::new).collect();
         if let Ok(requirement) = Requirement::new(rules, &entry.key, &entry.operator.as_str().into(), &values, None) {
             requirements.add(requirement);
         }
@@ -125,7 +126,7 @@ fn expressions<'a>(
     entries: &'a [NodeSelectorRequirement],
 ) -> impl Iterator<Item = Requirement> + 'a {
     entries.iter().filter_map(|entry| {
-        let values: Vec<Str> = entry.values.iter().flatten().map(|value| Str::new(value)).collect();
+        let values: Vec<Str> = entry.values.iter().flatten().map(Str::new).collect();
         Requirement::new(rules, &entry.key, &entry.operator.as_str().into(), &values, None).ok()
     })
 }

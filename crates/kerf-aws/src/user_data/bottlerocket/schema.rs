@@ -101,7 +101,7 @@ pub(super) fn checked_bootstrap_commands(own: Value) -> Result<Table, SettingsEr
         Value::Table(commands) => commands,
         other => return Err(wrong_type(path, "a table", &other)),
     };
-    for (_, command) in commands.iter_mut() {
+    for (_, command) in &mut commands {
         if let Value::Table(command) = command {
             command.entry("commands").or_insert_with(|| Value::Array(Vec::new()));
             command.entry("mode").or_insert_with(|| Value::String(String::new()));

@@ -294,7 +294,7 @@ fn a_pod_whose_owner_waits_is_placed_on_existing_nodes_only() {
     );
     fixture.settings.effort = Effort::Search;
     let mut solver = IncrementalSolver::new(&fixture.input, &fixture.settings);
-    let until = fixture.input.at + std::time::Duration::from_secs(60);
+    let until = fixture.input.at + std::time::Duration::from_mins(1);
     let wait = |pod: &str| (Str::from(format!("default/{pod}")), LaunchWait { until, nodes: 3 });
     let launches = LaunchFacts { waits: ["a", "b", "c"].map(wait).into(), ..LaunchFacts::default() };
     let solution = solver.solve_with_launches(&launches);

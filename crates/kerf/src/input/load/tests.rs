@@ -125,7 +125,7 @@ fn the_number_of_threads_does_not_change_the_result() {
 #[test]
 fn an_object_with_many_remarks_is_parsed_a_fixed_number_of_times() {
     let trees_built = |fields: usize| {
-        let unknown: String = (0..fields).map(|field| format!("  unknown{field}: 1\n")).collect();
+        let unknown = (0..fields).map(|field| format!("  unknown{field}: 1\n")).collect::<Vec<_>>().concat();
         let class = "apiVersion: karpenter.kwok.sh/v1alpha1\nkind: KWOKNodeClass\nmetadata: {name: default}\nspec:\n";
         TREES_BUILT.set(0);
         let loaded = load_texts(&[("x", &format!("{class}{unknown}"))]).unwrap();

@@ -136,7 +136,7 @@ mod tests {
     fn archive(parts: &[(&str, &str)]) -> String {
         let mut text = "MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=\"//\"\n\n".to_owned();
         for (content_type, content) in parts {
-            text += &format!("--//\nContent-Type: {content_type}\n\n{content}\n");
+            text.extend(["--//\nContent-Type: ", content_type, "\n\n", content, "\n"]);
         }
         STANDARD.encode(text + "--//--\n")
     }

@@ -146,5 +146,4 @@ async fn a_successor_cleans_up_after_a_crash_at_any_aws_call_and_any_write() {
         }
     }
     assert_eq!(failures, [""; 0], "{} checkpoints", checkpoints.len());
-    println!("{} checkpoints", checkpoints.len());
 }

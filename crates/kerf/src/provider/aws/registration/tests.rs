@@ -33,7 +33,7 @@ fn account() -> MemoryAws {
     memory_aws(Clock::starting_at("2026-01-01T00:00:00Z".parse().unwrap()), &options)
 }
 
-/// Returns the user data of a NodeConfig for the cluster `demo`, with changes of `spec`.
+/// Returns the user data of a `NodeConfig` for the cluster `demo`, with changes of `spec`.
 fn user_data(change: impl FnOnce(&mut Value)) -> String {
     let mut spec = json!({
         "cluster": {"name": "demo", "apiServerEndpoint": ENDPOINT, "cidr": "10.100.0.0/16"},
