@@ -2,6 +2,7 @@
 """Compares `kerf aws ask` with Karpenter's AWS provider (spec 11) on generated documents.
 
 usage: differential.py KERF ORACLE [--count N] [--seed N] [--questions a,b] [--record FILE]
+       differential.py KERF --recorded FILE
 
 Each document comes from a seed, so that a difference can be repeated: --seed S --count 1. A difference
 is asked three times before it counts, because some of Karpenter's answers depend on chance. An oracle
@@ -168,16 +169,45 @@ def compare(question, document, kerf, oracle):
     return "different", detail, answer
 
 
+def compare_recorded(kerf, path):
+    """Compares Kerf's answers with recorded answers of Karpenter. Returns the exit code."""
+    passed, failed, programs = 0, 0, {}
+    with gzip.open(CATALOGUE) as packed, tempfile.NamedTemporaryFile("wb", suffix=".json") as catalogue:
+        catalogue.write(packed.read())
+        catalogue.flush()
+        with gzip.open(path, "rt") as file:
+            for line in file:
+                case = json.loads(line)
+                question, document = case["question"], case["document"]
+                if question not in programs:
+                    programs[question] = Program([kerf, "aws", "ask"], question, catalogue.name)
+                own = programs[question].ask(document)
+                detail = "Kerf ended without an answer" if own is None else first_difference(
+                    canonical(question, document, own), canonical(question, document, case["answer"]))
+                passed, failed = passed + (detail is None), failed + (detail is not None)
+                if detail:
+                    print(f"seed {case['seed']}, {question}: {detail}")
+        for program in programs.values():
+            program.stop()
+    print(f"{passed} passed, {failed} failed")
+    return 1 if failed or not passed else 0
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("kerf")
-    parser.add_argument("oracle")
+    parser.add_argument("oracle", nargs="?")
     parser.add_argument("--count", type=int, default=2000, help="number of documents")
     parser.add_argument("--seed", type=int, default=0, help="seed of the first document")
     parser.add_argument("--questions", default=",".join(documents.QUESTIONS))
     parser.add_argument("--whole", type=int, default=50, help="documents over the whole catalogue, at most")
     parser.add_argument("--record", help="write documents with Karpenter's answers to this file, one per line")
+    parser.add_argument("--recorded", help="compare with the answers in this file, which --record wrote (gzip)")
     arguments = parser.parse_args()
+    if (arguments.oracle is None) == (arguments.recorded is None):
+        parser.error("give either ORACLE or --recorded")
+    if arguments.recorded:
+        sys.exit(compare_recorded(arguments.kerf, arguments.recorded))
     with gzip.open(CATALOGUE) as file:
         catalogue = json.load(file)
     questions = arguments.questions.split(",")

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::instance_types::kubelet::{KubeletExpressions, KubeletSettings};
+use kerf_api::ec2nodeclass::{Ami, AmiSelectorTerm};
 use serde_json::json;
 
 fn al2023() -> &'static AmiFamilyRules {
@@ -253,6 +254,90 @@ fn custom_images_get_the_user_data_as_it_is() {
     assert_eq!(render(custom, &input).unwrap(), "anything\r\n");
     input.custom = None;
     assert_eq!(render(custom, &input).unwrap(), "");
-    let error = render(AmiFamilyRules::of(&AmiFamily::Bottlerocket), &input).unwrap_err().to_string();
-    assert_eq!(error, "user data of AMI family Bottlerocket cannot be rendered yet; use AL2023 or Custom");
+}
+
+/// Renders user data of a family for a claim with labels and taints, with all kubelet settings that
+/// the family interprets.
+fn rendered_for(family: &AmiFamily, custom: Option<&str>) -> Result<String, UserDataError> {
+    let kubelet = json!({
+        "maxPods": 20, "podsPerCore": 4, "systemReserved": {"cpu": "100m"}, "kubeReserved": {"memory": "1Gi", "cpu": "200m"},
+        "evictionHard": {"memory.available": "5%"}, "evictionSoft": {"memory.available": "1Gi"},
+        "evictionSoftGracePeriod": {"memory.available": "90s"}, "evictionMaxPodGracePeriod": 60,
+        "imageGCHighThresholdPercent": 80, "imageGCLowThresholdPercent": 20, "cpuCFSQuota": false,
+    });
+    let kubelet = kubelet.as_object();
+    let resolved = KubeletSettings::parse(kubelet).unwrap().resolve(KubeletExpressions::Ignore).unwrap();
+    let family = AmiFamilyRules::of(family);
+    let taints = node_taints(&[taint("a", Some("b"), TaintEffect::NoSchedule)], &[]);
+    let input = UserDataInput {
+        cluster_name: "test-cluster",
+        cluster: &facts(),
+        kubelet,
+        resolved_kubelet: &resolved,
+        max_pods: 29,
+        labels: &node_labels(&labels_of(&[("team", "a")]), "spot", family),
+        taints: &taints,
+        custom,
+        uses_raid0: true,
+        bind_command: BindCommand::DefaultFolders,
+    };
+    render(family, &input)
+}
+
+// spec 05 §14.2
+#[test]
+fn user_data_of_al2_calls_the_bootstrap_script_after_the_parts_of_the_user() {
+    let custom = "MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=\"X\"\n\n--X\nContent-Type: text/plain\n\
+                  Content-Transfer-Encoding: 7bit\n\nhello\n--X--\n";
+    insta::assert_snapshot!(rendered_for(&AmiFamily::Al2, Some(custom)).unwrap());
+}
+
+// spec 05 §14.4
+#[test]
+fn user_data_of_bottlerocket_is_merged_into_the_settings_of_the_user() {
+    let custom = "[settings.kubernetes]\nmax-pods = 5\nkube-api-qps = 30\nunknown = 1\n\
+                  [settings.kubernetes.node-labels]\nteam = 'theirs'\nother = 'x'\n\
+                  [settings.kernel]\nlockdown = 'integrity'\n[dropped]\na = 1\n";
+    insta::assert_snapshot!(rendered_for(&AmiFamily::Bottlerocket, Some(custom)).unwrap());
+}
+
+#[test]
+fn wrong_settings_of_bottlerocket_name_their_path() {
+    let error = |custom: &str| rendered_for(&AmiFamily::Bottlerocket, Some(custom)).unwrap_err().to_string();
+    assert_eq!(
+        error("[settings.kubernetes]\nmax-pods = 'seven'\n"),
+        "invalid UserData toml: settings.kubernetes.max-pods: expected an integer, found string"
+    );
+    assert_eq!(
+        error("[settings.kubernetes.node-taints]\na = ['b', 1]\n"),
+        "invalid UserData toml: settings.kubernetes.node-taints.a[1]: expected a string, found integer"
+    );
+    assert_eq!(error("settings = 1\n"), "invalid UserData toml: settings: expected a table, found integer");
+    assert!(error("a = = 1").starts_with("invalid UserData toml: "), "{}", error("a = = 1"));
+    assert!(error("a = 1\na = 2\n").starts_with("invalid UserData toml: duplicate key"), "{}", error("a = 1\na = 2\n"));
+}
+
+#[test]
+fn the_version_of_a_bottlerocket_image_decides_how_local_disks_are_mounted() {
+    let term = |field: &str, text: &str| serde_json::from_value::<AmiSelectorTerm>(json!({ field: text })).unwrap();
+    let ami =
+        |name: &str| serde_json::from_value::<Ami>(json!({"id": "ami-1", "name": name, "requirements": []})).unwrap();
+    let alias = |version: &str| bind_command(&[term("alias", &format!("bottlerocket@{version}"))], &[]);
+    for version in ["latest", "1.46.0", "v1.52.1", "2.0.0"] {
+        assert_eq!(alias(version), BindCommand::DefaultFolders, "{version}");
+    }
+    for version in ["1.45.9", "1.46", "x.y.z"] {
+        assert_eq!(alias(version), BindCommand::ListedFolders, "{version}");
+    }
+    let image = "bottlerocket-aws-k8s-1.34-x86_64-v1.46.0-431fe75a";
+    assert_eq!(bind_command(&[term("name", image)], &[]), BindCommand::DefaultFolders);
+    assert_eq!(bind_command(&[term("id", "ami-1")], &[ami(image)]), BindCommand::DefaultFolders);
+    assert_eq!(bind_command(&[term("id", "ami-2")], &[ami("other-v1.46.0")]), BindCommand::ListedFolders);
+    assert_eq!(bind_command(&[], &[]), BindCommand::ListedFolders);
+}
+
+// spec 05 §14.5
+#[test]
+fn user_data_of_windows_is_one_powershell_block() {
+    insta::assert_snapshot!(rendered_for(&AmiFamily::Windows2022, Some("Write-Host 'a'")).unwrap());
 }

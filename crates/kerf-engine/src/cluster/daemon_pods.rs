@@ -1,7 +1,7 @@
 //! Follows the live pods of DaemonSets between decisions. A DaemonSet is represented by its newest
-//! pod, which may differ from the template: a `LimitRange`, a `VerticalPodAutoscaler` or a webhook can
-//! change what it requests (spec 02 §4.5). A change of the representative makes a prepared solver
-//! stale.
+//! pod, which may differ from the template: a `LimitRange`, a `VerticalPodAutoscaler` or a webhook
+//! can change what it requests (spec 02 §4.5). A change of the representative makes a prepared
+//! solver stale.
 
 use std::collections::BTreeSet;
 

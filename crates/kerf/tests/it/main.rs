@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
 mod aws;
+mod aws_ask;
 mod conventions;
 mod crds;
 mod disruption;

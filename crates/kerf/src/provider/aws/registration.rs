@@ -1,7 +1,7 @@
 //! The Node that an EC2 instance registers: decided by its user data, its instance type and its
-//! place, as on EKS. The kubelet takes labels, taints and reservations from the `NodeConfig`; nodeadm
-//! and the kubelet have defaults for what it does not say; the cloud controller manager adds the
-//! labels of the place.
+//! place, as on EKS. The kubelet takes labels, taints and reservations from the `NodeConfig`;
+//! nodeadm and the kubelet have defaults for what it does not say; the cloud controller manager
+//! adds the labels of the place.
 
 use std::collections::BTreeMap;
 
