@@ -88,9 +88,9 @@ pub enum NestingError {
     Syntax(YamlError),
 }
 
-/// Checks that lists and mappings are nested at most 128 levels deep, without building a tree. Takes
-/// time that grows with the length of the text only. For callers that use another parser, whose time
-/// also grows with the depth.
+/// Checks that lists and mappings are nested at most 128 levels deep, without building a tree.
+/// Takes time that grows with the length of the text only. For callers that use another parser,
+/// whose time also grows with the depth.
 pub fn check_nesting(text: &str) -> Result<(), NestingError> {
     let mut options = granit_parser::Options::default();
     options.set_emit_comments(false);

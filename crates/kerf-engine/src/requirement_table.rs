@@ -218,7 +218,8 @@ impl RequirementTable {
 
     fn intern_pairs(&mut self, mut pairs: Vec<(KeyIx, RequirementIx)>) -> RequirementSetIx {
         if !self.is_learning {
-            // A cached intersection may be learned. A lasting set refers to lasting requirements only.
+            // A cached intersection may be learned. A lasting set refers to lasting requirements
+            // only.
             for (_, requirement_ix) in pairs.iter_mut().filter(|(_, requirement_ix)| requirement_ix.0 & LEARNED != 0) {
                 let requirement = self.requirement(*requirement_ix).clone();
                 *requirement_ix = self.intern_requirement(requirement);

@@ -62,8 +62,8 @@ pub(crate) fn escape_control_characters(text: &str) -> Cow<'_, str> {
     escape(text, |character| is_control(character) && !matches!(character, '\n' | '\t'))
 }
 
-/// Like [`escape_control_characters`], for text that is part of a line: escapes line breaks and tabs
-/// as well.
+/// Like [`escape_control_characters`], for text that is part of a line: escapes line breaks and
+/// tabs as well.
 pub(crate) fn escape_line(text: &str) -> Cow<'_, str> {
     escape(text, is_control)
 }

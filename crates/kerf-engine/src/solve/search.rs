@@ -13,8 +13,9 @@
 //! with the lowest [`SolutionRank`] wins.
 //!
 //! Passes run in rounds; the search ends after a round without improvement. The number of passes
-//! depends only on the size of the input and on the number of steps that first fit takes, and of equal results the earliest pass wins. So the
-//! solution is equal on every machine and for any number of threads.
+//! depends only on the size of the input and on the number of steps that first fit takes, and of
+//! equal results the earliest pass wins. So the solution is equal on every machine and for any
+//! number of threads.
 
 use super::class::GroupConstraint;
 use super::pass::{ClaimOrder, PlacementPass, SearchVariant};
@@ -38,8 +39,8 @@ const MULTITHREAD_MIN_PLACEMENTS: usize = 10_000;
 const EAGER_RETRY_MAX_PODS: usize = 256;
 /// Maximum number of further passes, reached only for small inputs.
 const SEARCH_MAX_PASSES: usize = 192;
-/// Approximate number of steps (see `SolveStats::steps`) over all further passes. Bounds the work for
-/// inputs in which a placement takes many steps.
+/// Approximate number of steps (see `SolveStats::steps`) over all further passes. Bounds the work
+/// for inputs in which a placement takes many steps.
 const SEARCH_MAX_STEPS: u64 = 8_000_000;
 /// Approximate number of placements per round.
 const ROUND_PLACEMENTS: usize = 8_000;

@@ -121,8 +121,8 @@ impl Solution {
     }
 }
 
-/// Launch options computed so far, by template, requirements (with the generation of the requirement
-/// table) and rows. Errors are cached too.
+/// Launch options computed so far, by template, requirements (with the generation of the
+/// requirement table) and rows. Errors are cached too.
 pub(crate) type LaunchCache = FxHashMap<(usize, u64, RequirementSetIx, Bits), Result<Arc<LaunchOptions>, Reason>>;
 
 /// Builds the solution from a finished pass.

@@ -2,9 +2,9 @@
 //! limits, pod counts of topology groups, and open claims.
 //!
 //! There are three kinds of fields. Caches (intersections, matching instance types, eligible nodes)
-//! hold for every pass over the same problem and are kept, up to a size in bytes. Lasting fields (capacity, counts,
-//! limits) change only through methods of this module, which append to an undo log. Fields of one
-//! pass (claims, placements) are cleared when the pass is undone.
+//! hold for every pass over the same problem and are kept, up to a size in bytes. Lasting fields
+//! (capacity, counts, limits) change only through methods of this module, which append to an undo
+//! log. Fields of one pass (claims, placements) are cleared when the pass is undone.
 //!
 //! [`SolverState::undo_pass`] undoes one pass; [`SolverState::roll_back`] also undoes the simulated
 //! node removals before it. Both cost as much as was changed, not as much as the cluster holds.

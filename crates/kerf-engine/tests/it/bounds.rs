@@ -49,7 +49,7 @@ fn values_that_no_instance_type_knows_do_not_fill_the_caches() {
 #[test]
 fn combinations_of_listed_values_do_not_fill_the_caches() {
     let values = (0..50).map(|value| format!("v{value}")).collect::<Vec<_>>().join(",");
-    let pool = (0..20).map(|key| format!(" req=\"k{key} In {values}\"")).collect::<String>();
+    let pool = (0..20).map(|key| format!(" req=\"k{key} In {values}\"")).collect::<Vec<_>>().concat();
     let rules = |i: usize| format!("sel=k{}:v{} sel=k{}:v{}", i % 20, i % 50, (i + 7) % 20, i * 3 % 50);
     let solution = search(&format!("{}pool p{pool}\n{}", types(), pods(80, rules)));
     assert!(solution.unplaced.is_empty());
@@ -72,7 +72,7 @@ fn a_spread_that_cannot_be_kept_does_not_cost_a_check_of_all_others() {
     // The pool offers one domain of each key but `z`, which no node can have. Relaxation gives up
     // the spread on `z` last.
     let keys = 60;
-    let labels = (1..keys).map(|key| format!(" label=k{key:03}:v")).collect::<String>();
+    let labels = (1..keys).map(|key| format!(" label=k{key:03}:v")).collect::<Vec<_>>().concat();
     let mut spreads: Vec<String> = (1..keys).map(|key| format!(" spread=k{key:03}:1:app=web:any")).collect();
     spreads.insert(1, " spread=z:1:app=web:any".to_owned());
     let spreads = spreads.concat();

@@ -18,7 +18,7 @@ use super::documents::ObjectBody;
 use super::objects::{ReadObject, ReadResult, RejectedObject};
 
 /// API group of the AWS node classes.
-pub(super) const AWS_GROUP: &str = "karpenter.k8s.aws";
+const AWS_GROUP: &str = "karpenter.k8s.aws";
 
 /// API group of the simulated provider's node classes.
 pub(super) const KWOK_GROUP: &str = "karpenter.kwok.sh";

@@ -76,8 +76,8 @@ thread_local! {
 }
 
 impl ObjectBody<'_> {
-    /// Returns the object as a tree. The cost grows with the size of the object, so callers must not
-    /// call this for each remark on an object.
+    /// Returns the object as a tree. The cost grows with the size of the object, so callers must
+    /// not call this for each remark on an object.
     pub(crate) fn tree(&self) -> Result<Value, FieldProblem> {
         #[cfg(test)]
         TREES_BUILT.set(TREES_BUILT.get() + 1);

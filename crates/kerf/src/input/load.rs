@@ -262,8 +262,8 @@ impl<'s> Loader<'_, 's> {
         self.read_with(kind, &|body| admission.admit::<K>(body, crd_variant))
     }
 
-    /// Admits and decodes all NodePools. If all objects are validated, also checks what a controller
-    /// checks before it uses a pool.
+    /// Admits and decodes all NodePools. If all objects are validated, also checks what a
+    /// controller checks before it uses a pool.
     fn admit_node_pools(&mut self) -> Vec<WithOrigin<NodePool>> {
         if !self.raw_objects.contains_key(&InputKind::NodePool) {
             return Vec::new();
