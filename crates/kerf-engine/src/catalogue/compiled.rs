@@ -30,7 +30,7 @@ pub(crate) struct CompiledCatalogue {
     /// For each key that some type defines, the requirement of each type.
     type_keys: FxHashMap<KeyIx, Vec<Option<RequirementIx>>>,
     /// For each key that some offering defines, the requirement of each offering.
-    offering_keys: Vec<OfferingShape>,
+    offering_labels: Vec<OfferingLabel>,
     /// ID and slots of every reservation, including those that cannot be launched now.
     pub(crate) reservations: Vec<(Str, i32)>,
     /// Label key of the reservation ID. `None` if the catalogue has no reservation.
@@ -39,7 +39,7 @@ pub(crate) struct CompiledCatalogue {
 
 /// A label that some offering defines.
 #[derive(Debug, Clone)]
-struct OfferingShape {
+struct OfferingLabel {
     key: KeyIx,
     /// The requirement of each offering.
     column: Vec<Option<RequirementIx>>,
@@ -125,7 +125,7 @@ impl CompiledCatalogue {
             rows: Vec::new(),
             offerings: Vec::new(),
             type_keys: FxHashMap::default(),
-            offering_keys: Vec::new(),
+            offering_labels: Vec::new(),
             reservations: Vec::new(),
             reservation_key: None,
         };
@@ -209,16 +209,16 @@ impl CompiledCatalogue {
         let mut keys: Vec<KeyIx> = sets.iter().flat_map(|s| table.pairs(*s)).map(|p| p.0).collect();
         keys.sort_unstable();
         keys.dedup();
-        let offering_key = |key: KeyIx| {
+        let offering_label = |key: KeyIx| {
             let column: Vec<Option<RequirementIx>> = sets.iter().map(|set| table.get(*set, key)).collect();
             let may_be_absent = |declared: RequirementIx| table.requirement(declared).may_be_absent();
             let matches_if_absent = |offering: &usize| {
                 column[*offering].is_none_or(|declared| table.is_well_known(key) || may_be_absent(declared))
             };
             let matching_if_absent = (0..sets.len()).filter(matches_if_absent).collect();
-            OfferingShape { key, column, matching_if_absent }
+            OfferingLabel { key, column, matching_if_absent }
         };
-        self.offering_keys = keys.into_iter().map(offering_key).collect();
+        self.offering_labels = keys.into_iter().map(offering_label).collect();
     }
 
     /// Returns the rows and offerings that satisfy a requirement set (spec 02 §7.1, without
@@ -247,14 +247,14 @@ impl CompiledCatalogue {
                 matches.types = Bits::new();
             }
             if self.type_keys.contains_key(&key)
-                || self.offering_keys.iter().any(|offering_key| offering_key.key == key)
+                || self.offering_labels.iter().any(|offering_label| offering_label.key == key)
             {
                 restrict(required, &mut matches, table);
             }
         }
-        for offering_key in &self.offering_keys {
-            if table.get(set, offering_key.key).is_none() {
-                matches.offerings.and_with(&offering_key.matching_if_absent);
+        for offering_label in &self.offering_labels {
+            if table.get(set, offering_label.key).is_none() {
+                matches.offerings.and_with(&offering_label.matching_if_absent);
             }
         }
         matches
@@ -269,10 +269,10 @@ impl CompiledCatalogue {
                 .filter(|t| column[*t].is_none_or(|declared| table.intersect_requirements(declared, required).1))
                 .collect();
         }
-        if let Some(offering_key) = self.offering_keys.iter().find(|offering_key| offering_key.key == key) {
+        if let Some(offering_label) = self.offering_labels.iter().find(|offering_label| offering_label.key == key) {
             matches.offerings = (0..self.offerings.len())
                 .filter(|offering| {
-                    offering_key.column[*offering]
+                    offering_label.column[*offering]
                         .is_none_or(|declared| table.intersect_requirements(required, declared).1)
                 })
                 .collect();

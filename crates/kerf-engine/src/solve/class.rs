@@ -25,6 +25,8 @@ pub(crate) struct ClassIx(pub(crate) u32);
 pub(crate) struct PodClass {
     pub(crate) namespace: Str,
     pub(crate) labels: Labels,
+    /// The spec of the pods. Empty for relaxations: a pod with hundreds of preferences has hundreds
+    /// of relaxations, and each would hold almost the whole spec.
     pub(crate) spec: PodSpec,
     pub(crate) requests: Amounts,
     /// `requests`, rounded down for the fast capacity check.

@@ -89,14 +89,14 @@ impl IncrementalSolver {
     fn relaxations_until(&self, pod: PodIx, end: ClassIx) -> RelaxedPod {
         let entry = &self.problem.pods[pod.0 as usize];
         let (mut class, mut relaxations) = (entry.class, Vec::new());
+        let mut spec = self.problem.classes[class.0 as usize].spec.clone();
         // Last resorts are not listed: they give up no further preference.
         while class != end
-            && let pod_class = &self.problem.classes[class.0 as usize]
-            && let Some((relaxation, _)) = compile::next_relaxation(&self.problem, &pod_class.spec)
-            && let Some(next) = pod_class.next_relaxed
+            && let Some((relaxation, relaxed_spec)) = compile::next_relaxation(&self.problem, &spec)
+            && let Some(next) = self.problem.classes[class.0 as usize].next_relaxed
         {
             relaxations.push(relaxation);
-            class = next;
+            (class, spec) = (next, relaxed_spec);
         }
         RelaxedPod { pod: entry.name.clone(), relaxations }
     }

@@ -274,6 +274,9 @@ fn add_class_with_relaxations(
             class.alternative_classes = start..last.0 + 1;
         }
     }
+    for relaxed in &mut problem.classes[first.0 as usize + 1..] {
+        relaxed.spec = PodSpec::default();
+    }
     first
 }
 
