@@ -18,12 +18,6 @@ use super::documents::ObjectBody;
 use super::kind::{AWS_GROUP, KWOK_GROUP};
 use super::objects::{ReadObject, ReadResult, RejectedObject};
 
-/// API group of the AWS node classes.
-const AWS_GROUP: &str = "karpenter.k8s.aws";
-
-/// API group of the simulated provider's node classes.
-pub(super) const KWOK_GROUP: &str = "karpenter.kwok.sh";
-
 /// Compiled CRDs of each kind that this process has read, by name of the kind. Entries are never
 /// changed after insertion.
 static COMPILED_CRDS: Mutex<BTreeMap<&'static str, Arc<KindAdmission>>> = Mutex::new(BTreeMap::new());

@@ -6,7 +6,7 @@
 //!
 //! An object with a uid has passed an API server, perhaps a newer one, and is never suspicious.
 
-use kerf_api::labels::{LabelRules, aws};
+use kerf_api::labels::LabelRules;
 use kerf_api::nodepool::NodePool;
 use kerf_api::slim::{
     DaemonSet, Node, Pod, PodDisruptionBudget, PodSpec, ResourceList, TaintEffect, Toleration, TolerationOperator,
@@ -83,7 +83,7 @@ impl ValidationScope {
 /// Checks what a controller checks before it uses a NodePool that the API server has accepted, such
 /// as durations without a value. The problem of a pool that fails is that Kerf would not use it.
 pub(super) fn check_node_pool(pool: ReadObject<NodePool>) -> ReadResult<NodePool> {
-    let is_aws = pool.object.spec.template.spec.node_class_ref.group == aws::DOMAIN;
+    let is_aws = pool.object.spec.template.spec.node_class_ref.group == AWS_GROUP;
     let rules = if is_aws { LabelRules::aws() } else { LabelRules::kwok() };
     let failures = nodepool::failures(&pool.object.spec, &rules);
     if failures.is_empty() {

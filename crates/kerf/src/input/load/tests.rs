@@ -121,7 +121,7 @@ fn the_number_of_threads_does_not_change_the_result() {
     }
 }
 
-// Item 14. Each unknown field is a warning. The object must not be parsed again for each of them.
+// Each unknown field is a warning. The object must not be parsed again for each of them.
 #[test]
 fn an_object_with_many_remarks_is_parsed_a_fixed_number_of_times() {
     let trees_built = |fields: usize| {
@@ -146,8 +146,7 @@ spec:
       expireAfter: 87600000h
 ";
 
-// Item 16. The pattern of the CRD accepts durations of more than 2^63 nanoseconds, but they have no
-// value.
+// The pattern of the CRD accepts durations of more than 2^63 nanoseconds, but they have no value.
 #[test]
 fn a_duration_without_a_value_is_a_problem_if_all_objects_are_validated() {
     let sources = [Source { name: "x".to_owned(), text: POOL_OF_10000_YEARS.to_owned() }];
