@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 use kerf_operator::Registry;
-use kerf_operator::metrics::Histogram;
+use kerf_operator::metrics::{DURATION_BUCKETS, Histogram};
 use tokio::sync::{Semaphore, oneshot};
 use tokio::time::Instant;
 
@@ -30,12 +30,6 @@ const CONCURRENT_CALLS_MAX: usize = 100;
 /// Number of single calls that run at the same time after a call for many.
 const CONCURRENT_SINGLE_CALLS_MAX: usize = 100;
 
-/// Buckets of the histogram of window lengths, in seconds (`DUR` of spec 07 §6).
-const DURATION_BUCKETS: [f64; 45] = [
-    0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.25, 1.5,
-    1.75, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 15.0, 20.0, 25.0, 30.0, 40.0, 50.0, 60.0, 120.0,
-    150.0, 300.0, 450.0, 600.0,
-];
 /// Buckets of the histogram of batch sizes, in requests.
 const SIZE_BUCKETS: [f64; 34] = [
     1.0, 2.0, 4.0, 5.0, 10.0, 15.0, 20.0, 25.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0, 100.0, 125.0, 150.0, 175.0,

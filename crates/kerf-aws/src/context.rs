@@ -6,7 +6,7 @@ use kerf_api::ec2nodeclass::EC2NodeClass;
 use kerf_api::hash::ec2nodeclass_hash;
 use kerf_api::labels::LabelRules;
 use kerf_api::quantity::QuantityError;
-use kerf_operator::{Publish, SharedCluster};
+use kerf_operator::{Publish, Registry, SharedCluster};
 use kerf_runtime::Clock;
 use kube::Client;
 
@@ -36,6 +36,7 @@ pub(crate) struct AwsContext {
     pub(crate) cluster: SharedCluster,
     pub(crate) clock: Clock,
     pub(crate) events: Arc<dyn Publish>,
+    pub(crate) registry: Arc<Registry>,
     pub(crate) discovery: Arc<ClusterDiscovery>,
     pub(crate) subnets: Arc<Subnets>,
     pub(crate) security_groups: Arc<SecurityGroups>,
@@ -78,6 +79,7 @@ impl AwsContext {
             cluster,
             clock,
             events,
+            registry,
             discovery,
             unavailable,
             instance_types,

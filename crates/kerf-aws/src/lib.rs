@@ -13,6 +13,7 @@ pub mod http;
 mod instance_profiles;
 pub mod instance_types;
 mod instances;
+pub mod interruption;
 mod launch;
 mod launch_metrics;
 pub mod launch_templates;

@@ -23,6 +23,7 @@ mod filters;
 mod fleet;
 mod iam;
 mod images;
+mod instance_status;
 mod instances;
 mod launch_templates;
 mod market;
@@ -30,6 +31,7 @@ mod network;
 mod paging;
 mod parameters;
 mod records;
+mod sqs;
 mod ssm;
 mod state;
 #[cfg(test)]
@@ -66,6 +68,8 @@ struct Inner {
     observer: Mutex<Option<CallObserver>>,
     /// Number of changes of instances so far.
     changes: watch::Sender<u64>,
+    /// Number of messages that were sent to queues so far.
+    messages_sent: watch::Sender<u64>,
 }
 
 /// Times and limits of an EC2 in memory.
@@ -114,8 +118,13 @@ impl MemoryAws {
     }
 
     fn from_state(clock: Clock, state: AwsState) -> Self {
-        let inner =
-            Inner { clock, state: Mutex::new(state), observer: Mutex::new(None), changes: watch::Sender::new(0) };
+        let inner = Inner {
+            clock,
+            state: Mutex::new(state),
+            observer: Mutex::new(None),
+            changes: watch::Sender::new(0),
+            messages_sent: watch::Sender::new(0),
+        };
         Self { inner: Arc::new(inner) }
     }
 
@@ -137,7 +146,14 @@ impl MemoryAws {
     /// Returns the services as the provider uses them.
     pub fn ports(&self) -> AwsPorts {
         let aws = Arc::new(self.clone());
-        AwsPorts { region: self.region(), ec2: aws.clone(), ssm: aws.clone(), iam: aws.clone(), eks: aws }
+        AwsPorts {
+            region: self.region(),
+            ec2: aws.clone(),
+            ssm: aws.clone(),
+            iam: aws.clone(),
+            eks: aws.clone(),
+            sqs: aws,
+        }
     }
 
     /// Returns the region of the account.

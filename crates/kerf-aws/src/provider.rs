@@ -21,6 +21,7 @@ use crate::context::AwsContext;
 use crate::drift::{check_drift, class_of_pool};
 use crate::instance_types::InstanceTypeError;
 use crate::instances::{InstanceCallError, InstanceRecord, ReadFrom, TypeData, parse_provider_id, to_instance};
+use crate::interruption::{InstanceStatusChecks, InterruptionQueue};
 use crate::launch::Launcher;
 use crate::node_classes::NodeClassReadError;
 use crate::nodeclaim_tagging::NodeClaimTagging;
@@ -241,6 +242,8 @@ impl CloudProvider for AwsProvider {
         InstanceGarbageCollection::add_to(setup, GARBAGE_COLLECTION);
         nodeclass::add_controllers(&self.context, setup);
         NodeClaimTagging::add_to(setup, self.context.clone());
+        InterruptionQueue::add_to(setup, self.context.clone());
+        InstanceStatusChecks::add_to(setup, self.context.clone());
         InstanceTypeRefresh::add_to(setup, self.context.clone());
         LaunchTemplateCleanup::add_to(setup, self.context.clone());
     }

@@ -21,7 +21,8 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use kerf_operator::logs::COMMIT;
-pub use kerf_operator::metrics::{ControllerMetrics, Counter, Gauge, Histogram, Registry, Summary};
+pub(crate) use kerf_operator::metrics::DURATION_BUCKETS;
+pub use kerf_operator::metrics::{ControllerMetrics, Counter, DisruptedClaims, Gauge, Histogram, Registry, Summary};
 
 pub use disruption::DisruptionMetrics;
 pub use offerings::OfferingMetrics;
@@ -32,12 +33,6 @@ pub(crate) use state::{StateMetricsInput, text as state_text};
 use status::StatusFamilies;
 pub(crate) use status::{StatusController, StatusKind};
 
-/// Histogram buckets of most durations, in seconds.
-pub(crate) const DURATION_BUCKETS: [f64; 45] = [
-    0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.25, 1.5,
-    1.75, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 15.0, 20.0, 25.0, 30.0, 40.0, 50.0, 60.0, 120.0,
-    150.0, 300.0, 450.0, 600.0,
-];
 /// Histogram buckets of calls to the provider, in seconds.
 pub(crate) const CALL_BUCKETS: [f64; 11] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
 /// Histogram buckets of a node's age, in seconds: 15 minutes to 30 days.
@@ -117,7 +112,7 @@ pub struct Metrics {
     pub nodeclaims_terminated: Counter,
     /// NodeClaims deleted by a controller, by reason, pool, capacity type, consolidation policy and
     /// termination mode.
-    pub nodeclaims_disrupted: Counter,
+    pub nodeclaims_disrupted: DisruptedClaims,
     /// Reschedulable pods on NodeClaims deleted by a controller, with the labels of
     /// `nodeclaims_disrupted`.
     pub pods_disruption_initiated: Counter,
@@ -184,7 +179,6 @@ impl Metrics {
     #[expect(clippy::new_without_default, reason = "a process creates its metrics once, explicitly")]
     pub fn new() -> Self {
         let r = Arc::new(Registry::default());
-        let disrupted = ["reason", "nodepool", "capacity_type", "consolidation_policy", "termination_mode"];
         let metrics = Self {
             nodeclaims_created: r.counter(
                 "karpenter_nodeclaims_created_total",
@@ -196,15 +190,11 @@ impl Metrics {
                 "Number of nodeclaims whose finalizer was removed.",
                 &["nodepool", "capacity_type", "zone"],
             ),
-            nodeclaims_disrupted: r.counter(
-                "karpenter_nodeclaims_disrupted_total",
-                "Number of nodeclaims deleted by the controller.",
-                &disrupted,
-            ),
+            nodeclaims_disrupted: DisruptedClaims::new(&r),
             pods_disruption_initiated: r.counter(
                 "karpenter_pods_disruption_initiated_total",
                 "Number of reschedulable pods on disrupted nodeclaims.",
-                &disrupted,
+                &DisruptedClaims::LABELS,
             ),
             nodeclaims_unhealthy_disrupted: r.counter(
                 "karpenter_nodeclaims_unhealthy_disrupted_total",

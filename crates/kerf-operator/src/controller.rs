@@ -12,6 +12,10 @@ pub trait Reconcile: Send + Sync + 'static {
     /// The error of a failed reconcile.
     type Error: ReconcileError;
 
+    /// True if a running reconcile is dropped when shutdown is requested, because it may wait for
+    /// long. Others get time to finish. Set it only if every step may be repeated.
+    const ENDS_AT_SHUTDOWN: bool = false;
+
     /// Compares the wanted with the actual state of the object that the key names, acts on the
     /// difference, and returns when to run again. It reads the current state, not the event that
     /// enqueued the key, so the source and the number of events do not matter.

@@ -9,7 +9,7 @@ use std::time::Duration;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use kerf_api::slim::Str;
-use kerf_runtime::{Clock, Queue, QueueSettings, Rng, ShutdownSignal};
+use kerf_runtime::{Clock, Queue, QueueSettings, ReconcileAction, Rng, ShutdownSignal};
 
 use crate::change_handlers::ChangeHandlers;
 use crate::controller::{ControllerName, Reconcile};
@@ -162,11 +162,22 @@ impl<C: Reconcile> Runnable for RegisteredController<C> {
         let metrics = &environment.metrics;
         // Source of the reconcile IDs. The seed differs between processes, so the IDs do too.
         let id_rng = Mutex::new(Rng::new(environment.seed).fork(name.name));
+        let shutdown = stop.clone();
         let reconcile = move |key: Str, waited: Duration| {
             metrics.queues.observe_queue_duration(name.name, waited);
             let id = id_rng.lock().unwrap_or_else(PoisonError::into_inner).uuid();
+            let mut shutdown = shutdown.clone();
             async move {
-                instrument_reconcile(metrics, environment.clock, name, &key, &id, self.controller.reconcile(&key)).await
+                let reconcile = self.controller.reconcile(&key);
+                let reconcile = instrument_reconcile(metrics, environment.clock, name, &key, &id, reconcile);
+                if !C::ENDS_AT_SHUTDOWN {
+                    return reconcile.await;
+                }
+                tokio::select! {
+                    biased;
+                    () = shutdown.requested() => ReconcileAction::Done,
+                    action = reconcile => action,
+                }
             }
         };
         async move {

@@ -1,13 +1,21 @@
 //! Prometheus metrics: the registry of a process, and the metrics that every controller has (spec
 //! 07 §6.7). Dashboards and alerts read them, so names, labels and buckets must not change.
 
+mod disrupted_claims;
 mod queues;
 mod registry;
 mod summary;
 
+pub use disrupted_claims::DisruptedClaims;
 pub use queues::QueueMetrics;
 pub use registry::{Counter, FamilyDescription, Gauge, Histogram, Registry, Summary, escaped};
 
+/// Histogram buckets of most durations, in seconds (`DUR` of spec 07 §6).
+pub const DURATION_BUCKETS: [f64; 45] = [
+    0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.25, 1.5,
+    1.75, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 15.0, 20.0, 25.0, 30.0, 40.0, 50.0, 60.0, 120.0,
+    150.0, 300.0, 450.0, 600.0,
+];
 /// Histogram buckets of reconcile times, in seconds.
 const RECONCILE_BUCKETS: [f64; 13] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0];
 

@@ -43,6 +43,8 @@ pub struct Account {
     pub parameters: BTreeMap<String, String>,
     /// Names of IAM roles, without path.
     pub roles: BTreeSet<String>,
+    /// Names of SQS queues.
+    pub queues: BTreeSet<String>,
     /// EKS clusters by name.
     pub clusters: BTreeMap<String, ClusterInfo>,
     pub(super) instance_types: Arc<BTreeMap<String, InstanceTypeInfo>>,

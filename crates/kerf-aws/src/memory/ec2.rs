@@ -4,7 +4,7 @@ use super::MemoryAws;
 use super::calls::AwsOperation;
 use crate::ports::ec2::{
     CreateFleet, CreateLaunchTemplate, DescribeImages, DescribeInstanceTypes, DescribeInstances,
-    DescribeLaunchTemplates, Ec2Instance, FleetAnswer, Image, InstanceStateChange, InstanceTypeInfo,
+    DescribeLaunchTemplates, Ec2Instance, FleetAnswer, Image, InstanceStateChange, InstanceStatus, InstanceTypeInfo,
     InstanceTypeOffering, LaunchTemplate, LaunchTemplateRef, RunInstances, SecurityGroup, Subnet,
 };
 use crate::ports::{AwsFuture, Ec2, Filter, Page, PageRequest, Tags};
@@ -101,6 +101,13 @@ impl Ec2 for MemoryAws {
         let text = format!("{} {}{}", request.ids.join(","), filters_text(&request.filters), page_text(&page));
         Box::pin(self.call(AwsOperation::ec2("DescribeInstances"), text, move |state, now| {
             state.describe_instances(&request, &page, now)
+        }))
+    }
+
+    fn describe_instance_status(&self, filters: Vec<Filter>, page: PageRequest) -> AwsFuture<'_, Page<InstanceStatus>> {
+        let text = format!("{}{}", filters_text(&filters), page_text(&page));
+        Box::pin(self.call(AwsOperation::ec2("DescribeInstanceStatus"), text, move |state, _| {
+            state.describe_instance_status(&filters, &page)
         }))
     }
 

@@ -11,7 +11,10 @@ use super::client_tokens::ClientTokens;
 use super::faults::AwsFaultInjector;
 use super::market::Market;
 use super::records::{CallRecord, LaunchedInstance, StoredProfile, StoredTemplate, SubnetAddresses};
-use crate::ports::ec2::{CreateFleet, CreateLaunchTemplate, FleetAnswer, InstanceStateName, LaunchTemplate};
+use super::sqs::StoredQueue;
+use crate::ports::ec2::{
+    CreateFleet, CreateLaunchTemplate, FleetAnswer, InstanceStateName, InstanceStatus, LaunchTemplate,
+};
 
 /// The state behind all calls.
 #[derive(Clone)]
@@ -29,6 +32,10 @@ pub(crate) struct AwsState {
     pub(super) profiles: BTreeMap<String, StoredProfile>,
     /// Addresses in use by subnet ID.
     pub(super) addresses: BTreeMap<String, SubnetAddresses>,
+    /// Status checks and scheduled events by instance ID.
+    pub(super) statuses: BTreeMap<String, InstanceStatus>,
+    /// Messages by the name of their queue.
+    pub(super) queues: BTreeMap<String, StoredQueue>,
     pub(super) fleet_tokens: ClientTokens<CreateFleet, FleetAnswer>,
     pub(super) template_tokens: ClientTokens<CreateLaunchTemplate, LaunchTemplate>,
     /// Number of changes of instances by calls so far.
@@ -59,6 +66,8 @@ impl AwsState {
             templates: BTreeMap::new(),
             profiles: BTreeMap::new(),
             addresses: BTreeMap::new(),
+            statuses: BTreeMap::new(),
+            queues: BTreeMap::new(),
             fleet_tokens: ClientTokens::default(),
             template_tokens: ClientTokens::default(),
             instance_changes: 0,
@@ -122,6 +131,7 @@ impl AwsState {
             }
             Transition::Forget => {
                 self.instances.remove(id);
+                self.statuses.remove(id);
             }
         }
     }

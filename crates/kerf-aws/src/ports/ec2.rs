@@ -1,6 +1,7 @@
 //! Amazon EC2: the calls, with small types for their requests and answers.
 
 mod fleet;
+mod instance_status;
 mod instance_types;
 mod instances;
 mod launch_templates;
@@ -10,6 +11,7 @@ mod run_instances;
 pub use fleet::{
     CreateFleet, FleetAnswer, FleetConfig, FleetError, FleetInstance, FleetOverride, FleetTarget, TagSpecification,
 };
+pub use instance_status::{InstanceStatus, ScheduledEvent, StatusCheck};
 pub use instance_types::{
     Accelerator, AcceleratorInfo, DescribeInstanceTypes, EbsInfo, EbsOptimizedInfo, EfaInfo, Gpu, GpuInfo,
     InstanceStorage, InstanceTypeInfo, InstanceTypeOffering, MemoryInfo, NetworkCard, NetworkInfo, NeuronCoreInfo,
@@ -65,6 +67,9 @@ pub trait Ec2: Send + Sync {
 
     /// `DescribeInstances`. The answer's reservations are flattened to their instances.
     fn describe_instances(&self, request: DescribeInstances, page: PageRequest) -> AwsFuture<'_, Page<Ec2Instance>>;
+
+    /// `DescribeInstanceStatus` of running instances.
+    fn describe_instance_status(&self, filters: Vec<Filter>, page: PageRequest) -> AwsFuture<'_, Page<InstanceStatus>>;
 
     /// `TerminateInstances`.
     fn terminate_instances(&self, ids: Vec<String>) -> AwsFuture<'_, Vec<InstanceStateChange>>;

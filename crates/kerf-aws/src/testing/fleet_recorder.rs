@@ -8,8 +8,8 @@ use futures::FutureExt as _;
 
 use crate::ports::ec2::{
     CreateFleet, CreateLaunchTemplate, DescribeImages, DescribeInstanceTypes, DescribeInstances,
-    DescribeLaunchTemplates, Ec2, Ec2Instance, FleetAnswer, Image, InstanceStateChange, InstanceTypeInfo,
-    InstanceTypeOffering, LaunchTemplate, LaunchTemplateRef, RunInstances, SecurityGroup, Subnet,
+    DescribeLaunchTemplates, Ec2, Ec2Instance, FleetAnswer, Image, InstanceStateChange, InstanceStatus,
+    InstanceTypeInfo, InstanceTypeOffering, LaunchTemplate, LaunchTemplateRef, RunInstances, SecurityGroup, Subnet,
 };
 use crate::ports::{AwsError, AwsFuture, Filter, Page, PageRequest, Tags};
 
@@ -102,6 +102,10 @@ impl Ec2 for FleetRecorder {
             Ok(Page { items: answer.items.into_iter().skip(start).take(page_size).collect(), next_token })
         }
         .boxed()
+    }
+
+    fn describe_instance_status(&self, filters: Vec<Filter>, page: PageRequest) -> AwsFuture<'_, Page<InstanceStatus>> {
+        self.inner.describe_instance_status(filters, page)
     }
 
     fn terminate_instances(&self, ids: Vec<String>) -> AwsFuture<'_, Vec<InstanceStateChange>> {

@@ -2,24 +2,13 @@
 
 use jiff::Timestamp;
 use kerf_api::annotations::NODECLAIM_MIN_VALUES_RELAXED;
-use kerf_api::duration::Duration;
 use kerf_api::labels;
 use kerf_api::nodeclaim::NodeClaim;
 
-use super::Metrics;
+use super::{DisruptedClaims, Metrics};
 
-pub(super) fn label<'c>(claim: &'c NodeClaim, key: &str) -> &'c str {
+fn label<'c>(claim: &'c NodeClaim, key: &str) -> &'c str {
     claim.metadata.labels.as_ref().and_then(|all| all.get(key)).map_or("", String::as_str)
-}
-
-/// Returns the label value for the claim's termination grace period: `graceful` if it has none,
-/// `forceful` if it is zero, `eventual` otherwise.
-pub(super) fn termination_mode(claim: &NodeClaim) -> &'static str {
-    match claim.spec.termination_grace_period.as_ref().map(|text| text.as_str().parse::<Duration>()) {
-        None => "graceful",
-        Some(Ok(period)) if period <= Duration::ZERO => "forceful",
-        Some(Ok(_) | Err(_)) => "eventual",
-    }
 }
 
 /// Converts `KernelReady` to `kernel_ready`.
@@ -45,8 +34,7 @@ impl Metrics {
 
     /// Counts a claim that a controller deleted, and the number of pods on its node that must move.
     pub(crate) fn claim_disrupted(&self, claim: &NodeClaim, reason: &str, pods: usize) {
-        let (pool, capacity_type) = (label(claim, labels::NODEPOOL), label(claim, labels::CAPACITY_TYPE));
-        let labels = [reason, pool, capacity_type, "", termination_mode(claim)];
+        let labels = DisruptedClaims::labels(claim, reason, "");
         self.nodeclaims_disrupted.inc(&labels);
         self.pods_disruption_initiated.add(&labels, pods as f64);
     }

@@ -1,10 +1,8 @@
 //! Metrics of voluntary disruption (spec 03 §14, spec 07 §6.4).
 
-use kerf_api::labels;
 use kerf_api::nodeclaim::NodeClaim;
 
-use super::claims::{label, termination_mode};
-use super::{DURATION_BUCKETS, Metrics};
+use super::{DURATION_BUCKETS, DisruptedClaims, Metrics};
 use kerf_operator::metrics::{Counter, Gauge, Histogram, Registry};
 
 /// The metrics of voluntary disruption.
@@ -125,8 +123,7 @@ impl Metrics {
     /// must move. `policy` is the consolidation policy of its pool, empty if the command is not a
     /// consolidation.
     pub(crate) fn claim_disrupted_by_command(&self, claim: &NodeClaim, reason: &str, policy: &str, pods: usize) {
-        let (pool, capacity_type) = (label(claim, labels::NODEPOOL), label(claim, labels::CAPACITY_TYPE));
-        let labels = [reason, pool, capacity_type, policy, termination_mode(claim)];
+        let labels = DisruptedClaims::labels(claim, reason, policy);
         self.nodeclaims_disrupted.inc(&labels);
         self.pods_disruption_initiated.add(&labels, pods as f64);
     }

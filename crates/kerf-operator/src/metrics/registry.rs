@@ -4,6 +4,7 @@
 //! Invariants: series are written in the order of names and labels, so that two outputs can be
 //! compared. A removed series is not written until it is set again.
 
+use std::any::Any;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,7 +14,7 @@ use jiff::Timestamp;
 use super::summary::SummaryWindow;
 
 /// A metric family that can be written as text.
-trait Expose: Send + Sync {
+trait Expose: Any + Send + Sync {
     fn write(&self, out: &mut String, now: Timestamp);
 
     fn describe(&self) -> FamilyDescription;
@@ -42,6 +43,8 @@ impl std::fmt::Debug for Registry {
     }
 }
 
+/// A family that is registered twice, with the same type and labels, is one family: both callers
+/// change the same series.
 impl Registry {
     /// Registers a counter.
     pub fn counter(&self, name: &str, help: &'static str, labels: &[&str]) -> Counter {
@@ -86,7 +89,15 @@ impl Registry {
         labels: &[&str],
         bounds: &[f64],
     ) -> Arc<Family<V>> {
-        let labels = labels.iter().map(|label| (*label).to_owned()).collect();
+        let labels: Vec<String> = labels.iter().map(|label| (*label).to_owned()).collect();
+        let mut families = lock(&self.0);
+        let known: Option<Arc<dyn Any + Send + Sync>> = families.get(name).map(|known| known.clone() as _);
+        if let Some(Ok(known)) = known.map(Arc::downcast::<Family<V>>)
+            && known.kind == kind
+            && known.labels == labels
+        {
+            return known;
+        }
         let family = Arc::new(Family {
             name: name.to_owned(),
             help,
@@ -95,7 +106,7 @@ impl Registry {
             bounds: bounds.into(),
             series: Mutex::default(),
         });
-        lock(&self.0).insert(name.to_owned(), family.clone());
+        families.insert(name.to_owned(), family.clone());
         family
     }
 }
@@ -183,7 +194,7 @@ struct SeriesInfo<'a> {
     bounds: &'a [f64],
 }
 
-impl<V: MetricValue> Expose for Family<V> {
+impl<V: MetricValue + 'static> Expose for Family<V> {
     fn write(&self, out: &mut String, now: Timestamp) {
         let series = lock(&self.series);
         if series.all.is_empty() {

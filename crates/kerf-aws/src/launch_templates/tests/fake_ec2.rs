@@ -8,7 +8,7 @@ use futures::FutureExt as _;
 use super::*;
 use crate::ports::ec2::{
     CreateFleet, CreateLaunchTemplate, DescribeImages, DescribeInstanceTypes, DescribeInstances,
-    DescribeLaunchTemplates, Ec2Instance, FleetAnswer, Image, InstanceStateChange, InstanceTypeInfo,
+    DescribeLaunchTemplates, Ec2Instance, FleetAnswer, Image, InstanceStateChange, InstanceStatus, InstanceTypeInfo,
     InstanceTypeOffering, LaunchTemplate, LaunchTemplateRef, RunInstances, SecurityGroup, Subnet,
 };
 use crate::ports::{AwsFuture, Ec2, Filter, Page, PageRequest};
@@ -145,6 +145,10 @@ impl Ec2 for FakeEc2 {
     }
 
     fn describe_instances(&self, _: DescribeInstances, _: PageRequest) -> AwsFuture<'_, Page<Ec2Instance>> {
+        self.unexpected()
+    }
+
+    fn describe_instance_status(&self, _: Vec<Filter>, _: PageRequest) -> AwsFuture<'_, Page<InstanceStatus>> {
         self.unexpected()
     }
 
