@@ -30,10 +30,12 @@ mod network;
 mod paging;
 mod parameters;
 mod records;
+mod reserved_capacity;
 mod ssm;
 mod state;
 #[cfg(test)]
 pub(crate) mod testing;
+mod zonal_shift;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -137,7 +139,14 @@ impl MemoryAws {
     /// Returns the services as the provider uses them.
     pub fn ports(&self) -> AwsPorts {
         let aws = Arc::new(self.clone());
-        AwsPorts { region: self.region(), ec2: aws.clone(), ssm: aws.clone(), iam: aws.clone(), eks: aws }
+        AwsPorts {
+            region: self.region(),
+            ec2: aws.clone(),
+            ssm: aws.clone(),
+            iam: aws.clone(),
+            eks: aws.clone(),
+            zonal_shift: aws,
+        }
     }
 
     /// Returns the region of the account.

@@ -11,6 +11,7 @@ mod eks;
 mod error;
 mod iam;
 mod ssm;
+mod zonal_shift;
 
 use std::sync::Arc;
 
@@ -22,6 +23,7 @@ pub use eks::{ClusterInfo, Eks};
 pub use error::{AwsError, Fault};
 pub use iam::{CreateInstanceProfile, Iam, InstanceProfile};
 pub use ssm::Ssm;
+pub use zonal_shift::{ManagedResource, ZonalShift, ZonalShiftRecord};
 
 /// The outcome of an AWS call that may take time.
 pub type AwsFuture<'a, T> = BoxFuture<'a, Result<T, AwsError>>;
@@ -39,6 +41,8 @@ pub struct AwsPorts {
     pub iam: Arc<dyn Iam>,
     /// Amazon EKS, for facts about the cluster.
     pub eks: Arc<dyn Eks>,
+    /// ARC zonal shift, for zones that the cluster is shifted away from.
+    pub zonal_shift: Arc<dyn ZonalShift>,
 }
 
 impl std::fmt::Debug for AwsPorts {

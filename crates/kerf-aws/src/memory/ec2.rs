@@ -3,9 +3,10 @@
 use super::MemoryAws;
 use super::calls::AwsOperation;
 use crate::ports::ec2::{
-    CreateFleet, CreateLaunchTemplate, DescribeImages, DescribeInstanceTypes, DescribeInstances,
-    DescribeLaunchTemplates, Ec2Instance, FleetAnswer, Image, InstanceStateChange, InstanceTypeInfo,
-    InstanceTypeOffering, LaunchTemplate, LaunchTemplateRef, RunInstances, SecurityGroup, Subnet,
+    CreateFleet, CreateLaunchTemplate, DescribeCapacityReservations, DescribeImages, DescribeInstanceTypes,
+    DescribeInstances, DescribeLaunchTemplates, DescribePlacementGroups, Ec2CapacityReservation, Ec2Instance,
+    FleetAnswer, Image, InstanceStateChange, InstanceTypeInfo, InstanceTypeOffering, LaunchTemplate, LaunchTemplateRef,
+    PlacementGroup, RunInstances, SecurityGroup, Subnet,
 };
 use crate::ports::{AwsFuture, Ec2, Filter, Page, PageRequest, Tags};
 
@@ -46,6 +47,25 @@ impl Ec2 for MemoryAws {
         let text = format!("{owners}{}{}", filters_text(&request.filters), page_text(&page));
         Box::pin(self.call(AwsOperation::ec2("DescribeImages"), text, move |state, now| {
             state.describe_images(&request, &page, now)
+        }))
+    }
+
+    fn describe_capacity_reservations(
+        &self,
+        request: DescribeCapacityReservations,
+        page: PageRequest,
+    ) -> AwsFuture<'_, Page<Ec2CapacityReservation>> {
+        let text = format!("{} {}{}", request.ids.join(","), filters_text(&request.filters), page_text(&page));
+        Box::pin(self.call(AwsOperation::ec2("DescribeCapacityReservations"), text, move |state, _| {
+            state.describe_capacity_reservations(&request, &page)
+        }))
+    }
+
+    fn describe_placement_groups(&self, request: DescribePlacementGroups) -> AwsFuture<'_, Vec<PlacementGroup>> {
+        let named = request.ids.iter().chain(&request.names).cloned().collect::<Vec<_>>().join(",");
+        let text = format!("{named} {}", filters_text(&request.filters));
+        Box::pin(self.call(AwsOperation::ec2("DescribePlacementGroups"), text, move |state, _| {
+            state.describe_placement_groups(&request)
         }))
     }
 

@@ -5,6 +5,7 @@ mod instance_types;
 mod instances;
 mod launch_templates;
 mod network;
+mod reserved_capacity;
 mod run_instances;
 
 pub use fleet::{
@@ -22,6 +23,9 @@ pub use launch_templates::{
     TemplatePlacement,
 };
 pub use network::{DescribeImages, Image, SecurityGroup, Subnet};
+pub use reserved_capacity::{
+    DescribeCapacityReservations, DescribePlacementGroups, Ec2CapacityReservation, PlacementGroup,
+};
 pub use run_instances::{RunInstances, RunNetworkInterface};
 
 use super::{AwsFuture, Filter, Page, PageRequest, Tags};
@@ -42,6 +46,16 @@ pub trait Ec2: Send + Sync {
 
     /// `DescribeImages`.
     fn describe_images(&self, request: DescribeImages, page: PageRequest) -> AwsFuture<'_, Page<Image>>;
+
+    /// `DescribeCapacityReservations`. EC2 rejects a page size together with IDs.
+    fn describe_capacity_reservations(
+        &self,
+        request: DescribeCapacityReservations,
+        page: PageRequest,
+    ) -> AwsFuture<'_, Page<Ec2CapacityReservation>>;
+
+    /// `DescribePlacementGroups`, which has no pages.
+    fn describe_placement_groups(&self, request: DescribePlacementGroups) -> AwsFuture<'_, Vec<PlacementGroup>>;
 
     /// `CreateLaunchTemplate`.
     fn create_launch_template(&self, request: CreateLaunchTemplate) -> AwsFuture<'_, LaunchTemplate>;

@@ -7,9 +7,10 @@ use std::sync::{Arc, Mutex};
 use futures::FutureExt as _;
 
 use crate::ports::ec2::{
-    CreateFleet, CreateLaunchTemplate, DescribeImages, DescribeInstanceTypes, DescribeInstances,
-    DescribeLaunchTemplates, Ec2, Ec2Instance, FleetAnswer, Image, InstanceStateChange, InstanceTypeInfo,
-    InstanceTypeOffering, LaunchTemplate, LaunchTemplateRef, RunInstances, SecurityGroup, Subnet,
+    CreateFleet, CreateLaunchTemplate, DescribeCapacityReservations, DescribeImages, DescribeInstanceTypes,
+    DescribeInstances, DescribeLaunchTemplates, DescribePlacementGroups, Ec2, Ec2CapacityReservation, Ec2Instance,
+    FleetAnswer, Image, InstanceStateChange, InstanceTypeInfo, InstanceTypeOffering, LaunchTemplate, LaunchTemplateRef,
+    PlacementGroup, RunInstances, SecurityGroup, Subnet,
 };
 use crate::ports::{AwsError, AwsFuture, Filter, Page, PageRequest, Tags};
 
@@ -61,6 +62,18 @@ impl Ec2 for FleetRecorder {
 
     fn describe_images(&self, request: DescribeImages, page: PageRequest) -> AwsFuture<'_, Page<Image>> {
         self.inner.describe_images(request, page)
+    }
+
+    fn describe_capacity_reservations(
+        &self,
+        request: DescribeCapacityReservations,
+        page: PageRequest,
+    ) -> AwsFuture<'_, Page<Ec2CapacityReservation>> {
+        self.inner.describe_capacity_reservations(request, page)
+    }
+
+    fn describe_placement_groups(&self, request: DescribePlacementGroups) -> AwsFuture<'_, Vec<PlacementGroup>> {
+        self.inner.describe_placement_groups(request)
     }
 
     fn create_launch_template(&self, request: CreateLaunchTemplate) -> AwsFuture<'_, LaunchTemplate> {

@@ -7,9 +7,10 @@ use futures::FutureExt as _;
 
 use super::*;
 use crate::ports::ec2::{
-    CreateFleet, CreateLaunchTemplate, DescribeImages, DescribeInstanceTypes, DescribeInstances,
-    DescribeLaunchTemplates, Ec2Instance, FleetAnswer, Image, InstanceStateChange, InstanceTypeInfo,
-    InstanceTypeOffering, LaunchTemplate, LaunchTemplateRef, RunInstances, SecurityGroup, Subnet,
+    CreateFleet, CreateLaunchTemplate, DescribeCapacityReservations, DescribeImages, DescribeInstanceTypes,
+    DescribeInstances, DescribeLaunchTemplates, DescribePlacementGroups, Ec2CapacityReservation, Ec2Instance,
+    FleetAnswer, Image, InstanceStateChange, InstanceTypeInfo, InstanceTypeOffering, LaunchTemplate, LaunchTemplateRef,
+    PlacementGroup, RunInstances, SecurityGroup, Subnet,
 };
 use crate::ports::{AwsFuture, Ec2, Filter, Page, PageRequest};
 
@@ -133,6 +134,18 @@ impl Ec2 for FakeEc2 {
     }
 
     fn describe_images(&self, _: DescribeImages, _: PageRequest) -> AwsFuture<'_, Page<Image>> {
+        self.unexpected()
+    }
+
+    fn describe_capacity_reservations(
+        &self,
+        _: DescribeCapacityReservations,
+        _: PageRequest,
+    ) -> AwsFuture<'_, Page<Ec2CapacityReservation>> {
+        self.unexpected()
+    }
+
+    fn describe_placement_groups(&self, _: DescribePlacementGroups) -> AwsFuture<'_, Vec<PlacementGroup>> {
         self.unexpected()
     }
 
