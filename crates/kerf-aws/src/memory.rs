@@ -29,6 +29,7 @@ mod market;
 mod network;
 mod paging;
 mod parameters;
+mod prices;
 mod records;
 mod ssm;
 mod state;
@@ -137,7 +138,14 @@ impl MemoryAws {
     /// Returns the services as the provider uses them.
     pub fn ports(&self) -> AwsPorts {
         let aws = Arc::new(self.clone());
-        AwsPorts { region: self.region(), ec2: aws.clone(), ssm: aws.clone(), iam: aws.clone(), eks: aws }
+        AwsPorts {
+            region: self.region(),
+            ec2: aws.clone(),
+            ssm: aws.clone(),
+            iam: aws.clone(),
+            eks: aws.clone(),
+            price_list: aws,
+        }
     }
 
     /// Returns the region of the account.

@@ -10,6 +10,7 @@ pub mod ec2;
 mod eks;
 mod error;
 mod iam;
+mod price_list;
 mod ssm;
 
 use std::sync::Arc;
@@ -21,6 +22,7 @@ pub use ec2::Ec2;
 pub use eks::{ClusterInfo, Eks};
 pub use error::{AwsError, Fault};
 pub use iam::{CreateInstanceProfile, Iam, InstanceProfile};
+pub use price_list::{GetProducts, PriceList, ProductFilter};
 pub use ssm::Ssm;
 
 /// The outcome of an AWS call that may take time.
@@ -39,6 +41,8 @@ pub struct AwsPorts {
     pub iam: Arc<dyn Iam>,
     /// Amazon EKS, for facts about the cluster.
     pub eks: Arc<dyn Eks>,
+    /// AWS Price List, in the region that has it for this one.
+    pub price_list: Arc<dyn PriceList>,
 }
 
 impl std::fmt::Debug for AwsPorts {

@@ -4,8 +4,9 @@ use super::MemoryAws;
 use super::calls::AwsOperation;
 use crate::ports::ec2::{
     CreateFleet, CreateLaunchTemplate, DescribeImages, DescribeInstanceTypes, DescribeInstances,
-    DescribeLaunchTemplates, Ec2Instance, FleetAnswer, Image, InstanceStateChange, InstanceTypeInfo,
-    InstanceTypeOffering, LaunchTemplate, LaunchTemplateRef, RunInstances, SecurityGroup, Subnet,
+    DescribeLaunchTemplates, DescribeSpotPriceHistory, Ec2Instance, FleetAnswer, Image, InstanceStateChange,
+    InstanceTypeInfo, InstanceTypeOffering, LaunchTemplate, LaunchTemplateRef, RunInstances, SecurityGroup, SpotPrice,
+    Subnet,
 };
 use crate::ports::{AwsFuture, Ec2, Filter, Page, PageRequest, Tags};
 
@@ -21,6 +22,18 @@ impl Ec2 for MemoryAws {
     fn describe_instance_type_offerings(&self, page: PageRequest) -> AwsFuture<'_, Page<InstanceTypeOffering>> {
         Box::pin(self.call(AwsOperation::ec2("DescribeInstanceTypeOfferings"), page_text(&page), move |state, _| {
             state.describe_offerings(&page)
+        }))
+    }
+
+    fn describe_spot_price_history(
+        &self,
+        request: DescribeSpotPriceHistory,
+        page: PageRequest,
+    ) -> AwsFuture<'_, Page<SpotPrice>> {
+        let since = request.start_time.map(|time| format!(" since {time}")).unwrap_or_default();
+        let text = format!("{}{since}{}", request.product_descriptions.join("|"), page_text(&page));
+        Box::pin(self.call(AwsOperation::ec2("DescribeSpotPriceHistory"), text, move |state, now| {
+            state.describe_spot_prices(&request, &page, now)
         }))
     }
 
@@ -122,7 +135,7 @@ fn filters_text(filters: &[Filter]) -> String {
     texts.collect::<Vec<_>>().join(" ")
 }
 
-fn page_text(page: &PageRequest) -> String {
+pub(super) fn page_text(page: &PageRequest) -> String {
     let size = page.max_results.map(|size| format!(" max {size}")).unwrap_or_default();
     let token = page.token.as_deref().map(|token| format!(" token {token}")).unwrap_or_default();
     format!("{size}{token}")

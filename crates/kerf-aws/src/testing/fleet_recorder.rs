@@ -8,8 +8,9 @@ use futures::FutureExt as _;
 
 use crate::ports::ec2::{
     CreateFleet, CreateLaunchTemplate, DescribeImages, DescribeInstanceTypes, DescribeInstances,
-    DescribeLaunchTemplates, Ec2, Ec2Instance, FleetAnswer, Image, InstanceStateChange, InstanceTypeInfo,
-    InstanceTypeOffering, LaunchTemplate, LaunchTemplateRef, RunInstances, SecurityGroup, Subnet,
+    DescribeLaunchTemplates, DescribeSpotPriceHistory, Ec2, Ec2Instance, FleetAnswer, Image, InstanceStateChange,
+    InstanceTypeInfo, InstanceTypeOffering, LaunchTemplate, LaunchTemplateRef, RunInstances, SecurityGroup, SpotPrice,
+    Subnet,
 };
 use crate::ports::{AwsError, AwsFuture, Filter, Page, PageRequest, Tags};
 
@@ -49,6 +50,14 @@ impl Ec2 for FleetRecorder {
 
     fn describe_instance_type_offerings(&self, page: PageRequest) -> AwsFuture<'_, Page<InstanceTypeOffering>> {
         self.inner.describe_instance_type_offerings(page)
+    }
+
+    fn describe_spot_price_history(
+        &self,
+        request: DescribeSpotPriceHistory,
+        page: PageRequest,
+    ) -> AwsFuture<'_, Page<SpotPrice>> {
+        self.inner.describe_spot_price_history(request, page)
     }
 
     fn describe_subnets(&self, filters: Vec<Filter>, page: PageRequest) -> AwsFuture<'_, Page<Subnet>> {

@@ -8,8 +8,9 @@ use futures::FutureExt as _;
 use super::*;
 use crate::ports::ec2::{
     CreateFleet, CreateLaunchTemplate, DescribeImages, DescribeInstanceTypes, DescribeInstances,
-    DescribeLaunchTemplates, Ec2Instance, FleetAnswer, Image, InstanceStateChange, InstanceTypeInfo,
-    InstanceTypeOffering, LaunchTemplate, LaunchTemplateRef, RunInstances, SecurityGroup, Subnet,
+    DescribeLaunchTemplates, DescribeSpotPriceHistory, Ec2Instance, FleetAnswer, Image, InstanceStateChange,
+    InstanceTypeInfo, InstanceTypeOffering, LaunchTemplate, LaunchTemplateRef, RunInstances, SecurityGroup, SpotPrice,
+    Subnet,
 };
 use crate::ports::{AwsFuture, Ec2, Filter, Page, PageRequest};
 
@@ -121,6 +122,14 @@ impl Ec2 for FakeEc2 {
     }
 
     fn describe_instance_type_offerings(&self, _: PageRequest) -> AwsFuture<'_, Page<InstanceTypeOffering>> {
+        self.unexpected()
+    }
+
+    fn describe_spot_price_history(
+        &self,
+        _: DescribeSpotPriceHistory,
+        _: PageRequest,
+    ) -> AwsFuture<'_, Page<SpotPrice>> {
         self.unexpected()
     }
 
