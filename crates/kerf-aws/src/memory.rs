@@ -29,6 +29,7 @@ mod market;
 mod network;
 mod paging;
 mod parameters;
+mod prices;
 mod records;
 mod reserved_capacity;
 mod ssm;
@@ -145,7 +146,8 @@ impl MemoryAws {
             ssm: aws.clone(),
             iam: aws.clone(),
             eks: aws.clone(),
-            zonal_shift: aws,
+            zonal_shift: aws.clone(),
+            price_list: aws,
         }
     }
 

@@ -10,6 +10,7 @@ pub mod ec2;
 mod eks;
 mod error;
 mod iam;
+mod price_list;
 mod ssm;
 mod zonal_shift;
 
@@ -22,6 +23,7 @@ pub use ec2::Ec2;
 pub use eks::{ClusterInfo, Eks};
 pub use error::{AwsError, Fault};
 pub use iam::{CreateInstanceProfile, Iam, InstanceProfile};
+pub use price_list::{GetProducts, PriceList, ProductFilter};
 pub use ssm::Ssm;
 pub use zonal_shift::{ManagedResource, ZonalShift, ZonalShiftRecord};
 
@@ -43,6 +45,8 @@ pub struct AwsPorts {
     pub eks: Arc<dyn Eks>,
     /// ARC zonal shift, for zones that the cluster is shifted away from.
     pub zonal_shift: Arc<dyn ZonalShift>,
+    /// AWS Price List, in the region that has it for this one.
+    pub price_list: Arc<dyn PriceList>,
 }
 
 impl std::fmt::Debug for AwsPorts {

@@ -54,7 +54,7 @@ impl AwsOperation {
             "EC2" => AwsFailure::new(503, "RequestLimitExceeded", "Request limit exceeded."),
             "EKS" => AwsFailure::new(429, "TooManyRequestsException", "Too many requests"),
             "ARC Zonal Shift" => AwsFailure::new(429, "ThrottlingException", "Rate exceeded"),
-            "SSM" => AwsFailure::bad_request("ThrottlingException", "Rate exceeded"),
+            "Pricing" | "SSM" => AwsFailure::bad_request("ThrottlingException", "Rate exceeded"),
             // IAM and STS.
             _ => AwsFailure::bad_request("Throttling", "Rate exceeded"),
         }

@@ -4,9 +4,10 @@ use super::MemoryAws;
 use super::calls::AwsOperation;
 use crate::ports::ec2::{
     CreateFleet, CreateLaunchTemplate, DescribeCapacityReservations, DescribeImages, DescribeInstanceTypes,
-    DescribeInstances, DescribeLaunchTemplates, DescribePlacementGroups, Ec2CapacityReservation, Ec2Instance,
-    FleetAnswer, Image, InstanceStateChange, InstanceTypeInfo, InstanceTypeOffering, LaunchTemplate, LaunchTemplateRef,
-    PlacementGroup, RunInstances, SecurityGroup, Subnet,
+    DescribeInstances, DescribeLaunchTemplates, DescribePlacementGroups, DescribeSpotPriceHistory,
+    Ec2CapacityReservation, Ec2Instance, FleetAnswer, Image, InstanceStateChange, InstanceTypeInfo,
+    InstanceTypeOffering, LaunchTemplate, LaunchTemplateRef, PlacementGroup, RunInstances, SecurityGroup, SpotPrice,
+    Subnet,
 };
 use crate::ports::{AwsFuture, Ec2, Filter, Page, PageRequest, Tags};
 
@@ -22,6 +23,18 @@ impl Ec2 for MemoryAws {
     fn describe_instance_type_offerings(&self, page: PageRequest) -> AwsFuture<'_, Page<InstanceTypeOffering>> {
         Box::pin(self.call(AwsOperation::ec2("DescribeInstanceTypeOfferings"), page_text(&page), move |state, _| {
             state.describe_offerings(&page)
+        }))
+    }
+
+    fn describe_spot_price_history(
+        &self,
+        request: DescribeSpotPriceHistory,
+        page: PageRequest,
+    ) -> AwsFuture<'_, Page<SpotPrice>> {
+        let since = request.start_time.map(|time| format!(" since {time}")).unwrap_or_default();
+        let text = format!("{}{since}{}", request.product_descriptions.join("|"), page_text(&page));
+        Box::pin(self.call(AwsOperation::ec2("DescribeSpotPriceHistory"), text, move |state, now| {
+            state.describe_spot_prices(&request, &page, now)
         }))
     }
 
@@ -142,7 +155,7 @@ fn filters_text(filters: &[Filter]) -> String {
     texts.collect::<Vec<_>>().join(" ")
 }
 
-fn page_text(page: &PageRequest) -> String {
+pub(super) fn page_text(page: &PageRequest) -> String {
     let size = page.max_results.map(|size| format!(" max {size}")).unwrap_or_default();
     let token = page.token.as_deref().map(|token| format!(" token {token}")).unwrap_or_default();
     format!("{size}{token}")

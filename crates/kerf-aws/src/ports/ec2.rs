@@ -7,6 +7,7 @@ mod launch_templates;
 mod network;
 mod reserved_capacity;
 mod run_instances;
+mod spot_prices;
 
 pub use fleet::{
     CreateFleet, FleetAnswer, FleetConfig, FleetError, FleetInstance, FleetOverride, FleetTarget, TagSpecification,
@@ -27,6 +28,7 @@ pub use reserved_capacity::{
     DescribeCapacityReservations, DescribePlacementGroups, Ec2CapacityReservation, PlacementGroup,
 };
 pub use run_instances::{RunInstances, RunNetworkInterface};
+pub use spot_prices::{DescribeSpotPriceHistory, SpotPrice};
 
 use super::{AwsFuture, Filter, Page, PageRequest, Tags};
 
@@ -37,6 +39,13 @@ pub trait Ec2: Send + Sync {
 
     /// `DescribeInstanceTypeOfferings` by availability zone.
     fn describe_instance_type_offerings(&self, page: PageRequest) -> AwsFuture<'_, Page<InstanceTypeOffering>>;
+
+    /// `DescribeSpotPriceHistory`.
+    fn describe_spot_price_history(
+        &self,
+        request: DescribeSpotPriceHistory,
+        page: PageRequest,
+    ) -> AwsFuture<'_, Page<SpotPrice>>;
 
     /// `DescribeSubnets`.
     fn describe_subnets(&self, filters: Vec<Filter>, page: PageRequest) -> AwsFuture<'_, Page<Subnet>>;

@@ -8,9 +8,10 @@ use futures::FutureExt as _;
 
 use crate::ports::ec2::{
     CreateFleet, CreateLaunchTemplate, DescribeCapacityReservations, DescribeImages, DescribeInstanceTypes,
-    DescribeInstances, DescribeLaunchTemplates, DescribePlacementGroups, Ec2, Ec2CapacityReservation, Ec2Instance,
-    FleetAnswer, Image, InstanceStateChange, InstanceTypeInfo, InstanceTypeOffering, LaunchTemplate, LaunchTemplateRef,
-    PlacementGroup, RunInstances, SecurityGroup, Subnet,
+    DescribeInstances, DescribeLaunchTemplates, DescribePlacementGroups, DescribeSpotPriceHistory, Ec2,
+    Ec2CapacityReservation, Ec2Instance, FleetAnswer, Image, InstanceStateChange, InstanceTypeInfo,
+    InstanceTypeOffering, LaunchTemplate, LaunchTemplateRef, PlacementGroup, RunInstances, SecurityGroup, SpotPrice,
+    Subnet,
 };
 use crate::ports::{AwsError, AwsFuture, Filter, Page, PageRequest, Tags};
 
@@ -50,6 +51,14 @@ impl Ec2 for FleetRecorder {
 
     fn describe_instance_type_offerings(&self, page: PageRequest) -> AwsFuture<'_, Page<InstanceTypeOffering>> {
         self.inner.describe_instance_type_offerings(page)
+    }
+
+    fn describe_spot_price_history(
+        &self,
+        request: DescribeSpotPriceHistory,
+        page: PageRequest,
+    ) -> AwsFuture<'_, Page<SpotPrice>> {
+        self.inner.describe_spot_price_history(request, page)
     }
 
     fn describe_subnets(&self, filters: Vec<Filter>, page: PageRequest) -> AwsFuture<'_, Page<Subnet>> {

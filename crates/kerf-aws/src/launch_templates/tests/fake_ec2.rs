@@ -8,9 +8,10 @@ use futures::FutureExt as _;
 use super::*;
 use crate::ports::ec2::{
     CreateFleet, CreateLaunchTemplate, DescribeCapacityReservations, DescribeImages, DescribeInstanceTypes,
-    DescribeInstances, DescribeLaunchTemplates, DescribePlacementGroups, Ec2CapacityReservation, Ec2Instance,
-    FleetAnswer, Image, InstanceStateChange, InstanceTypeInfo, InstanceTypeOffering, LaunchTemplate, LaunchTemplateRef,
-    PlacementGroup, RunInstances, SecurityGroup, Subnet,
+    DescribeInstances, DescribeLaunchTemplates, DescribePlacementGroups, DescribeSpotPriceHistory,
+    Ec2CapacityReservation, Ec2Instance, FleetAnswer, Image, InstanceStateChange, InstanceTypeInfo,
+    InstanceTypeOffering, LaunchTemplate, LaunchTemplateRef, PlacementGroup, RunInstances, SecurityGroup, SpotPrice,
+    Subnet,
 };
 use crate::ports::{AwsFuture, Ec2, Filter, Page, PageRequest};
 
@@ -122,6 +123,14 @@ impl Ec2 for FakeEc2 {
     }
 
     fn describe_instance_type_offerings(&self, _: PageRequest) -> AwsFuture<'_, Page<InstanceTypeOffering>> {
+        self.unexpected()
+    }
+
+    fn describe_spot_price_history(
+        &self,
+        _: DescribeSpotPriceHistory,
+        _: PageRequest,
+    ) -> AwsFuture<'_, Page<SpotPrice>> {
         self.unexpected()
     }
 
