@@ -171,8 +171,7 @@ def peak_megabytes(child):
 
 def run(kerf, kerf_aws, is_moto, children, log):
     endpoint = None if is_moto else start_aws(kerf, children)
-    # `kerf aws serve` has no RunInstances yet, which the dry runs need.
-    environment = dict(os.environ, CLUSTER_NAME=CLUSTER, AWS_EC2_METADATA_DISABLED="true", DISABLE_DRY_RUN="true")
+    environment = dict(os.environ, CLUSTER_NAME=CLUSTER, AWS_EC2_METADATA_DISABLED="true")
     if endpoint:
         environment.update(AWS_ENDPOINT_URL=endpoint, AWS_REGION="us-west-2", AWS_DEFAULT_REGION="us-west-2", AWS_ACCESS_KEY_ID="test", AWS_SECRET_ACCESS_KEY="test")
     else:

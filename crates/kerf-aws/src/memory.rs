@@ -30,12 +30,15 @@ mod market;
 mod network;
 mod paging;
 mod parameters;
+mod prices;
 mod records;
+mod reserved_capacity;
 mod sqs;
 mod ssm;
 mod state;
 #[cfg(test)]
 pub(crate) mod testing;
+mod zonal_shift;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -152,6 +155,8 @@ impl MemoryAws {
             ssm: aws.clone(),
             iam: aws.clone(),
             eks: aws.clone(),
+            zonal_shift: aws.clone(),
+            price_list: aws.clone(),
             sqs: aws,
         }
     }

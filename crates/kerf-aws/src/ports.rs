@@ -10,8 +10,10 @@ pub mod ec2;
 mod eks;
 mod error;
 mod iam;
+mod price_list;
 mod sqs;
 mod ssm;
+mod zonal_shift;
 
 use std::sync::Arc;
 
@@ -22,8 +24,10 @@ pub use ec2::Ec2;
 pub use eks::{ClusterInfo, Eks};
 pub use error::{AwsError, Fault};
 pub use iam::{CreateInstanceProfile, Iam, InstanceProfile};
+pub use price_list::{GetProducts, PriceList, ProductFilter};
 pub use sqs::{QueueMessage, ReceiveMessages, Sqs};
 pub use ssm::Ssm;
+pub use zonal_shift::{ManagedResource, ZonalShift, ZonalShiftRecord};
 
 /// The outcome of an AWS call that may take time.
 pub type AwsFuture<'a, T> = BoxFuture<'a, Result<T, AwsError>>;
@@ -41,6 +45,10 @@ pub struct AwsPorts {
     pub iam: Arc<dyn Iam>,
     /// Amazon EKS, for facts about the cluster.
     pub eks: Arc<dyn Eks>,
+    /// ARC zonal shift, for zones that the cluster is shifted away from.
+    pub zonal_shift: Arc<dyn ZonalShift>,
+    /// AWS Price List, in the region that has it for this one.
+    pub price_list: Arc<dyn PriceList>,
     /// Amazon SQS, for the queue with interruption messages.
     pub sqs: Arc<dyn Sqs>,
 }

@@ -13,6 +13,16 @@ use crate::data;
 /// about 1,400 types, and 7 zones in its largest region.
 const PRICE_ENTRIES_MAX: usize = 200_000;
 
+/// Returns the region whose AWS Price List has the prices of `region` (spec 05 §7.2).
+pub fn price_list_region(region: &str) -> &'static str {
+    match region.split('-').next() {
+        Some("ap") => "ap-south-1",
+        Some("cn") => "cn-northwest-1",
+        Some("eu") => "eu-central-1",
+        _ => "us-east-1",
+    }
+}
+
 /// Prices of the instance types of one region.
 #[derive(Debug)]
 pub struct Pricing(RwLock<PriceTables>);
@@ -86,6 +96,21 @@ mod tests {
 
     fn dollars(text: &str) -> Option<Price> {
         Price::from_decimal(text)
+    }
+
+    #[test]
+    fn the_price_list_is_read_from_the_region_that_has_it() {
+        let pairs = [
+            ("ap-northeast-1", "ap-south-1"),
+            ("cn-north-1", "cn-northwest-1"),
+            ("eu-west-1", "eu-central-1"),
+            ("eusc-de-east-1", "us-east-1"),
+            ("us-west-2", "us-east-1"),
+            ("", "us-east-1"),
+        ];
+        for (region, expected) in pairs {
+            assert_eq!(price_list_region(region), expected, "{region}");
+        }
     }
 
     // spec 05 #65

@@ -27,8 +27,6 @@ pub(crate) use input::InputPath;
 pub(crate) use output::Format;
 pub(crate) use plan::{Gate, PlanOptions, PlanPart};
 pub(crate) use sandbox::{SandboxOptions, SandboxRunOptions};
-#[cfg(test)]
-pub(crate) use settings::FeatureGates;
 pub(crate) use settings::{MinValuesPolicy, PreferencePolicy, Settings};
 pub(crate) use validate::ValidateOptions;
 

@@ -8,6 +8,7 @@
 //! namespace and name.
 
 mod admission;
+mod cluster_config;
 mod decode;
 mod documents;
 mod field_reader;
@@ -21,7 +22,8 @@ mod source;
 mod validation;
 mod workloads;
 
-pub(crate) use live::{SelectorKinds, missing_cluster_problem};
+pub(crate) use cluster_config::cluster_config;
+pub(crate) use live::SelectorKinds;
 #[cfg(test)]
 pub(crate) use load::load_text;
 pub(crate) use load::{load, load_live, load_with_client};

@@ -1,11 +1,13 @@
 //! The resources of the account that no call creates: network, images, parameters, roles,
-//! clusters and instance types.
+//! clusters, capacity reservations, placement groups, zonal shifts and instance types.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::ports::ec2::{Image, InstanceTypeInfo, InstanceTypeOffering, SecurityGroup, Subnet};
-use crate::ports::{ClusterInfo, Tags};
+use crate::ports::ec2::{
+    Ec2CapacityReservation, Image, InstanceTypeInfo, InstanceTypeOffering, PlacementGroup, SecurityGroup, Subnet,
+};
+use crate::ports::{ClusterInfo, Tags, ZonalShiftRecord};
 
 /// Account ID that AWS uses in its examples.
 const ACCOUNT_ID: &str = "111122223333";
@@ -47,6 +49,13 @@ pub struct Account {
     pub queues: BTreeSet<String>,
     /// EKS clusters by name.
     pub clusters: BTreeMap<String, ClusterInfo>,
+    /// Capacity reservations by ID, also those that other accounts share. The number of free
+    /// instances counts without those that this EC2 launched.
+    pub capacity_reservations: BTreeMap<String, Ec2CapacityReservation>,
+    /// Placement groups by ID.
+    pub placement_groups: BTreeMap<String, PlacementGroup>,
+    /// Zonal shifts of each resource that is enabled for them, by ARN.
+    pub zonal_shifts: BTreeMap<String, Vec<ZonalShiftRecord>>,
     pub(super) instance_types: Arc<BTreeMap<String, InstanceTypeInfo>>,
     pub(super) offerings: Arc<BTreeSet<InstanceTypeOffering>>,
 }

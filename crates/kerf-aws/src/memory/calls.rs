@@ -53,7 +53,8 @@ impl AwsOperation {
         match self.service {
             "EC2" => AwsFailure::new(503, "RequestLimitExceeded", "Request limit exceeded."),
             "EKS" => AwsFailure::new(429, "TooManyRequestsException", "Too many requests"),
-            "SSM" | "SQS" => AwsFailure::bad_request("ThrottlingException", "Rate exceeded"),
+            "ARC Zonal Shift" => AwsFailure::new(429, "ThrottlingException", "Rate exceeded"),
+            "Pricing" | "SQS" | "SSM" => AwsFailure::bad_request("ThrottlingException", "Rate exceeded"),
             // IAM and STS.
             _ => AwsFailure::bad_request("Throttling", "Rate exceeded"),
         }

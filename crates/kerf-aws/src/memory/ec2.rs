@@ -3,9 +3,11 @@
 use super::MemoryAws;
 use super::calls::AwsOperation;
 use crate::ports::ec2::{
-    CreateFleet, CreateLaunchTemplate, DescribeImages, DescribeInstanceTypes, DescribeInstances,
-    DescribeLaunchTemplates, Ec2Instance, FleetAnswer, Image, InstanceStateChange, InstanceStatus, InstanceTypeInfo,
-    InstanceTypeOffering, LaunchTemplate, LaunchTemplateRef, RunInstances, SecurityGroup, Subnet,
+    CreateFleet, CreateLaunchTemplate, DescribeCapacityReservations, DescribeImages, DescribeInstanceTypes,
+    DescribeInstances, DescribeLaunchTemplates, DescribePlacementGroups, DescribeSpotPriceHistory,
+    Ec2CapacityReservation, Ec2Instance, FleetAnswer, Image, InstanceStateChange, InstanceStatus, InstanceTypeInfo,
+    InstanceTypeOffering, LaunchTemplate, LaunchTemplateRef, PlacementGroup, RunInstances, SecurityGroup, SpotPrice,
+    Subnet,
 };
 use crate::ports::{AwsFuture, Ec2, Filter, Page, PageRequest, Tags};
 
@@ -21,6 +23,18 @@ impl Ec2 for MemoryAws {
     fn describe_instance_type_offerings(&self, page: PageRequest) -> AwsFuture<'_, Page<InstanceTypeOffering>> {
         Box::pin(self.call(AwsOperation::ec2("DescribeInstanceTypeOfferings"), page_text(&page), move |state, _| {
             state.describe_offerings(&page)
+        }))
+    }
+
+    fn describe_spot_price_history(
+        &self,
+        request: DescribeSpotPriceHistory,
+        page: PageRequest,
+    ) -> AwsFuture<'_, Page<SpotPrice>> {
+        let since = request.start_time.map(|time| format!(" since {time}")).unwrap_or_default();
+        let text = format!("{}{since}{}", request.product_descriptions.join("|"), page_text(&page));
+        Box::pin(self.call(AwsOperation::ec2("DescribeSpotPriceHistory"), text, move |state, now| {
+            state.describe_spot_prices(&request, &page, now)
         }))
     }
 
@@ -46,6 +60,25 @@ impl Ec2 for MemoryAws {
         let text = format!("{owners}{}{}", filters_text(&request.filters), page_text(&page));
         Box::pin(self.call(AwsOperation::ec2("DescribeImages"), text, move |state, now| {
             state.describe_images(&request, &page, now)
+        }))
+    }
+
+    fn describe_capacity_reservations(
+        &self,
+        request: DescribeCapacityReservations,
+        page: PageRequest,
+    ) -> AwsFuture<'_, Page<Ec2CapacityReservation>> {
+        let text = format!("{} {}{}", request.ids.join(","), filters_text(&request.filters), page_text(&page));
+        Box::pin(self.call(AwsOperation::ec2("DescribeCapacityReservations"), text, move |state, _| {
+            state.describe_capacity_reservations(&request, &page)
+        }))
+    }
+
+    fn describe_placement_groups(&self, request: DescribePlacementGroups) -> AwsFuture<'_, Vec<PlacementGroup>> {
+        let named = request.ids.iter().chain(&request.names).cloned().collect::<Vec<_>>().join(",");
+        let text = format!("{named} {}", filters_text(&request.filters));
+        Box::pin(self.call(AwsOperation::ec2("DescribePlacementGroups"), text, move |state, _| {
+            state.describe_placement_groups(&request)
         }))
     }
 
@@ -129,7 +162,7 @@ fn filters_text(filters: &[Filter]) -> String {
     texts.collect::<Vec<_>>().join(" ")
 }
 
-fn page_text(page: &PageRequest) -> String {
+pub(super) fn page_text(page: &PageRequest) -> String {
     let size = page.max_results.map(|size| format!(" max {size}")).unwrap_or_default();
     let token = page.token.as_deref().map(|token| format!(" token {token}")).unwrap_or_default();
     format!("{size}{token}")

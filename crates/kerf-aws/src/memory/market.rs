@@ -83,6 +83,11 @@ impl Market {
         spot.or_else(|| self.on_demand_prices.get(&pool.instance_type)).copied()
     }
 
+    /// Returns the on-demand price of each instance type.
+    pub(super) fn on_demand_prices(&self) -> &BTreeMap<String, Price> {
+        &self.on_demand_prices
+    }
+
     /// Takes instances out of a pool with limited stock.
     pub(crate) fn take(&mut self, pool: &CapacityPool, count: usize) {
         if let Some(Stock::Limited(left)) = self.stock.get_mut(pool) {

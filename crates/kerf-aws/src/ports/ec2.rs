@@ -6,7 +6,9 @@ mod instance_types;
 mod instances;
 mod launch_templates;
 mod network;
+mod reserved_capacity;
 mod run_instances;
+mod spot_prices;
 
 pub use fleet::{
     CreateFleet, FleetAnswer, FleetConfig, FleetError, FleetInstance, FleetOverride, FleetTarget, TagSpecification,
@@ -24,7 +26,11 @@ pub use launch_templates::{
     TemplatePlacement,
 };
 pub use network::{DescribeImages, Image, SecurityGroup, Subnet};
+pub use reserved_capacity::{
+    DescribeCapacityReservations, DescribePlacementGroups, Ec2CapacityReservation, PlacementGroup,
+};
 pub use run_instances::{RunInstances, RunNetworkInterface};
+pub use spot_prices::{DescribeSpotPriceHistory, SpotPrice};
 
 use super::{AwsFuture, Filter, Page, PageRequest, Tags};
 
@@ -36,6 +42,13 @@ pub trait Ec2: Send + Sync {
     /// `DescribeInstanceTypeOfferings` by availability zone.
     fn describe_instance_type_offerings(&self, page: PageRequest) -> AwsFuture<'_, Page<InstanceTypeOffering>>;
 
+    /// `DescribeSpotPriceHistory`.
+    fn describe_spot_price_history(
+        &self,
+        request: DescribeSpotPriceHistory,
+        page: PageRequest,
+    ) -> AwsFuture<'_, Page<SpotPrice>>;
+
     /// `DescribeSubnets`.
     fn describe_subnets(&self, filters: Vec<Filter>, page: PageRequest) -> AwsFuture<'_, Page<Subnet>>;
 
@@ -44,6 +57,16 @@ pub trait Ec2: Send + Sync {
 
     /// `DescribeImages`.
     fn describe_images(&self, request: DescribeImages, page: PageRequest) -> AwsFuture<'_, Page<Image>>;
+
+    /// `DescribeCapacityReservations`. EC2 rejects a page size together with IDs.
+    fn describe_capacity_reservations(
+        &self,
+        request: DescribeCapacityReservations,
+        page: PageRequest,
+    ) -> AwsFuture<'_, Page<Ec2CapacityReservation>>;
+
+    /// `DescribePlacementGroups`, which has no pages.
+    fn describe_placement_groups(&self, request: DescribePlacementGroups) -> AwsFuture<'_, Vec<PlacementGroup>>;
 
     /// `CreateLaunchTemplate`.
     fn create_launch_template(&self, request: CreateLaunchTemplate) -> AwsFuture<'_, LaunchTemplate>;

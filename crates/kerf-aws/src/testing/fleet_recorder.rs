@@ -7,9 +7,11 @@ use std::sync::{Arc, Mutex};
 use futures::FutureExt as _;
 
 use crate::ports::ec2::{
-    CreateFleet, CreateLaunchTemplate, DescribeImages, DescribeInstanceTypes, DescribeInstances,
-    DescribeLaunchTemplates, Ec2, Ec2Instance, FleetAnswer, Image, InstanceStateChange, InstanceStatus,
-    InstanceTypeInfo, InstanceTypeOffering, LaunchTemplate, LaunchTemplateRef, RunInstances, SecurityGroup, Subnet,
+    CreateFleet, CreateLaunchTemplate, DescribeCapacityReservations, DescribeImages, DescribeInstanceTypes,
+    DescribeInstances, DescribeLaunchTemplates, DescribePlacementGroups, DescribeSpotPriceHistory, Ec2,
+    Ec2CapacityReservation, Ec2Instance, FleetAnswer, Image, InstanceStateChange, InstanceStatus, InstanceTypeInfo,
+    InstanceTypeOffering, LaunchTemplate, LaunchTemplateRef, PlacementGroup, RunInstances, SecurityGroup, SpotPrice,
+    Subnet,
 };
 use crate::ports::{AwsError, AwsFuture, Filter, Page, PageRequest, Tags};
 
@@ -51,6 +53,14 @@ impl Ec2 for FleetRecorder {
         self.inner.describe_instance_type_offerings(page)
     }
 
+    fn describe_spot_price_history(
+        &self,
+        request: DescribeSpotPriceHistory,
+        page: PageRequest,
+    ) -> AwsFuture<'_, Page<SpotPrice>> {
+        self.inner.describe_spot_price_history(request, page)
+    }
+
     fn describe_subnets(&self, filters: Vec<Filter>, page: PageRequest) -> AwsFuture<'_, Page<Subnet>> {
         self.inner.describe_subnets(filters, page)
     }
@@ -61,6 +71,18 @@ impl Ec2 for FleetRecorder {
 
     fn describe_images(&self, request: DescribeImages, page: PageRequest) -> AwsFuture<'_, Page<Image>> {
         self.inner.describe_images(request, page)
+    }
+
+    fn describe_capacity_reservations(
+        &self,
+        request: DescribeCapacityReservations,
+        page: PageRequest,
+    ) -> AwsFuture<'_, Page<Ec2CapacityReservation>> {
+        self.inner.describe_capacity_reservations(request, page)
+    }
+
+    fn describe_placement_groups(&self, request: DescribePlacementGroups) -> AwsFuture<'_, Vec<PlacementGroup>> {
+        self.inner.describe_placement_groups(request)
     }
 
     fn create_launch_template(&self, request: CreateLaunchTemplate) -> AwsFuture<'_, LaunchTemplate> {

@@ -73,6 +73,21 @@ pub(crate) struct Settings {
     pub(crate) warnings: Vec<String>,
 }
 
+#[cfg(test)]
+impl Settings {
+    /// Returns the settings of a controller without flags and variables.
+    pub(crate) fn defaults() -> Self {
+        Self {
+            feature_gates: FeatureGates::default(),
+            preference_policy: PreferencePolicy::Respect,
+            min_values_policy: MinValuesPolicy::Strict,
+            ignore_dra_requests: true,
+            default_spread: Vec::new(),
+            warnings: Vec::new(),
+        }
+    }
+}
+
 /// Treatment of soft constraints.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PreferencePolicy {
@@ -264,20 +279,9 @@ mod tests {
         program.settings.resolve(&environment).map_err(|problems| problems.iter().map(Problem::to_string).collect())
     }
 
-    fn defaults() -> Settings {
-        Settings {
-            feature_gates: FeatureGates::default(),
-            preference_policy: PreferencePolicy::Respect,
-            min_values_policy: MinValuesPolicy::Strict,
-            ignore_dra_requests: true,
-            warnings: Vec::new(),
-            default_spread: Vec::new(),
-        }
-    }
-
     #[test]
     fn the_defaults_apply_without_flags_and_variables() {
-        assert_eq!(resolve(&[], &[("PREFERENCE_POLICY", ""), ("FEATURE_GATES", " ")]).unwrap(), defaults());
+        assert_eq!(resolve(&[], &[("PREFERENCE_POLICY", ""), ("FEATURE_GATES", " ")]).unwrap(), Settings::defaults());
     }
 
     // spec 07 #2
@@ -286,8 +290,11 @@ mod tests {
         let variables =
             [("PREFERENCE_POLICY", "Ignore"), ("MIN_VALUES_POLICY", "BestEffort"), ("IGNORE_DRA_REQUESTS", "f")];
         let settings = resolve(&["--preference-policy", "Respect"], &variables).unwrap();
-        let expected =
-            Settings { min_values_policy: MinValuesPolicy::BestEffort, ignore_dra_requests: false, ..defaults() };
+        let expected = Settings {
+            min_values_policy: MinValuesPolicy::BestEffort,
+            ignore_dra_requests: false,
+            ..Settings::defaults()
+        };
         assert_eq!(settings, expected);
     }
 
@@ -296,7 +303,10 @@ mod tests {
     fn an_invalid_boolean_is_an_error_as_a_flag_and_ignored_as_a_variable() {
         let warnings =
             vec!["IGNORE_DRA_REQUESTS: \"maybe\" is not a valid value; the default, true, is used".to_owned()];
-        assert_eq!(resolve(&[], &[("IGNORE_DRA_REQUESTS", "maybe")]).unwrap(), Settings { warnings, ..defaults() });
+        assert_eq!(
+            resolve(&[], &[("IGNORE_DRA_REQUESTS", "maybe")]).unwrap(),
+            Settings { warnings, ..Settings::defaults() }
+        );
         assert_eq!(
             resolve(&["--ignore-dra-requests=yes"], &[]).unwrap_err(),
             ["--ignore-dra-requests: \"yes\" is not a valid value, must be true or false"]
@@ -327,7 +337,7 @@ mod tests {
         let by_flag = resolve(&["--scheduler-config", config], &[("SCHEDULER_CONFIG", "nonsense")]).unwrap();
         assert_eq!(resolve(&[], &[("SCHEDULER_CONFIG", config)]).unwrap(), by_flag);
         assert_eq!(by_flag.default_spread.len(), 1);
-        assert_eq!(resolve(&["--scheduler-config="], &[("SCHEDULER_CONFIG", config)]).unwrap(), defaults());
+        assert_eq!(resolve(&["--scheduler-config="], &[("SCHEDULER_CONFIG", config)]).unwrap(), Settings::defaults());
         let list = resolve(&["--scheduler-config", "[]"], &[]).unwrap_err();
         assert!(list[0].contains("expected an object with podTopologySpread"), "{list:?}");
         let zero = config.replace("maxSkew: 1", "maxSkew: 0");

@@ -19,7 +19,7 @@ use tracing::{debug, warn};
 use super::controller_process::{self, ControllerEnvironment, ControllerSettings};
 use crate::args::{ControllerOptions, LogFormat};
 use crate::exit::{CommandFailure, Exit, Problem};
-use crate::input::missing_cluster_problem;
+use crate::input::cluster_config;
 use crate::program::Program;
 use crate::provider::{self, Provider, ProviderOptions};
 
@@ -53,12 +53,10 @@ pub(super) fn run(options: &ControllerOptions, program: &Program) -> Result<Exit
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(workers).enable_all().build();
     let runtime = runtime.context("cannot start the runtime").map_err(CommandFailure::ExecutionFailed)?;
     let outcome = runtime.block_on(async {
-        let Ok(config) = Config::infer().await else {
-            let no_kubeconfig = Problem::new("no cluster: give one with KUBECONFIG or ~/.kube/config")
-                .with_hint("set KUBECONFIG, or run in a pod with a service account");
-            let hint = "fix the file, or set KUBECONFIG to another file";
-            return Err(CommandFailure::bad_input(missing_cluster_problem(no_kubeconfig, hint).await));
-        };
+        let no_cluster = Problem::new("no cluster: give one with KUBECONFIG or ~/.kube/config")
+            .with_hint("set KUBECONFIG, or run in a pod with a service account");
+        let hint = "fix the file, or set KUBECONFIG to another file";
+        let config = cluster_config(no_cluster, hint).await.map_err(CommandFailure::bad_input)?;
         run_until_signal(options, clock, config, provider).await.map_err(CommandFailure::ExecutionFailed)
     });
     // Do not wait for open watches and connections.

@@ -5,12 +5,10 @@
 //! decide on existing pods only. Selectors of Services and workloads are read only if a decision
 //! depends on them.
 
-use std::io::ErrorKind;
-
 use kerf_runtime::Causes;
-use kube::config::{KubeConfigOptions, KubeconfigError};
 use kube::{Client, Config};
 
+use super::cluster_config::{cluster_config, kubeconfig_variable};
 use super::kind::InputKind;
 use super::source::Source;
 use crate::args::Settings;
@@ -68,16 +66,12 @@ pub(super) fn read(selectors: SelectorKinds) -> Result<Vec<Source>, CommandFailu
         CommandFailure::ExecutionFailed(anyhow::Error::new(cause).context("cannot start the runtime"))
     })?;
     runtime.block_on(async {
-        let Ok(config) = Config::infer().await else {
-            let no_kubeconfig = Problem::new(
-                "no input: give manifests with -f, or a cluster with KUBECONFIG or ~/.kube/config",
-            )
-            .with_hint(
+        let no_cluster =
+            Problem::new("no input: give manifests with -f, or a cluster with KUBECONFIG or ~/.kube/config").with_hint(
                 "kubectl get nodepools,nodeclaims,kwoknodeclasses,nodes,pods,daemonsets -A -o json | kerf plan -f -",
             );
-            let hint = "fix the file, set KUBECONFIG to another file, or give manifests with -f";
-            return Err(CommandFailure::bad_input(missing_cluster_problem(no_kubeconfig, hint).await));
-        };
+        let hint = "fix the file, set KUBECONFIG to another file, or give manifests with -f";
+        let config = cluster_config(no_cluster, hint).await.map_err(CommandFailure::bad_input)?;
         let server = describe_server(&config);
         let client = Client::try_from(config).map_err(|cause| {
             CommandFailure::ExecutionFailed(anyhow::Error::new(cause).context("cannot use the kubeconfig"))
@@ -86,37 +80,18 @@ pub(super) fn read(selectors: SelectorKinds) -> Result<Vec<Source>, CommandFailu
     })
 }
 
-/// Returns the address of the server and, if it is set, the value of `KUBECONFIG`, for messages.
+/// Returns the address of the server for messages, with the value of `KUBECONFIG` and the address
+/// of the proxy if there are any. The address of the proxy is without its password.
 fn describe_server(config: &Config) -> String {
     let url = config.cluster_url.to_string();
     let url = url.trim_end_matches('/');
-    kubeconfig_variable().map_or_else(|| url.to_owned(), |paths| format!("{url} (KUBECONFIG {paths})"))
-}
-
-fn kubeconfig_variable() -> Option<String> {
-    std::env::var("KUBECONFIG").ok().filter(|paths| !paths.is_empty())
-}
-
-/// Returns the reason why the kubeconfig leads to no cluster: `no_kubeconfig` if there is none, or
-/// the reason why it cannot be used, with `hint`.
-pub(crate) async fn missing_cluster_problem(no_kubeconfig: Problem, hint: &str) -> Problem {
-    let kubeconfig_paths = kubeconfig_variable();
-    let kubeconfig = Config::from_kubeconfig(&KubeConfigOptions::default()).await;
-    let message = match kubeconfig.err() {
-        Some(KubeconfigError::ReadConfig(cause, path))
-            if kubeconfig_paths.is_some() || cause.kind() != ErrorKind::NotFound =>
-        {
-            format!("{}: cannot be read: {cause}", path.display())
-        }
-        None | Some(KubeconfigError::FindPath | KubeconfigError::ReadConfig(..)) => return no_kubeconfig,
-        Some(cause) => {
-            let paths = kubeconfig_paths.as_deref().unwrap_or("~/.kube/config");
-            // After its first line a parser's message quotes the file, which may contain secrets.
-            let cause = cause.to_string();
-            format!("{paths}: cannot be used: {}", cause.lines().next().unwrap_or_default())
-        }
-    };
-    Problem::new(message).with_hint(hint)
+    let paths = kubeconfig_variable().map(|paths| format!("KUBECONFIG {paths}"));
+    let proxy = config.proxy_url.as_ref().and_then(http::Uri::authority).map(|authority| {
+        let address = authority.as_str();
+        format!("proxy {}", address.rsplit_once('@').map_or(address, |(_, address)| address))
+    });
+    let details: Vec<String> = paths.into_iter().chain(proxy).collect();
+    if details.is_empty() { url.to_owned() } else { format!("{url} ({})", details.join(", ")) }
 }
 
 /// Reads the cluster of a client. `server` is the name of its API server in messages.

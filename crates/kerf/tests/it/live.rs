@@ -1,6 +1,8 @@
 //! Commands that use a live cluster, which is here the sandbox's API server on the loopback
 //! address.
 
+use std::io::{Read as _, Write as _};
+use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -79,6 +81,55 @@ async fn a_plan_reads_the_live_cluster_and_writes_nothing() {
     assert_eq!(cluster.server.take_audit(), [], "the API server's audit has no write");
     assert_eq!(cluster.server.revision(), before);
     drop(cluster.server_handle);
+}
+
+// spec 12 section 5: proxies
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_proxy_is_not_used_for_a_loopback_address() {
+    let cluster = LiveCluster::start().await;
+    let kubeconfig = cluster.kubeconfig();
+    let plan = kerf(&["plan", "-o", "json"]).env("KUBECONFIG", &kubeconfig).env("HTTPS_PROXY", "http://127.0.0.1:1");
+    let output = tokio::task::block_in_place(|| plan.run());
+    assert_eq!(output.code, 0, "{}", output.stderr);
+}
+
+// spec 12 section 5: proxies
+#[test]
+fn a_proxy_is_used_for_the_api_server_and_named_if_it_fails() {
+    const KUBECONFIG: &str = "
+clusters: [{name: c, cluster: {server: 'https://api.example.invalid:6443'}}]
+users: [{name: u, user: {}}]
+contexts: [{name: x, context: {cluster: c, user: u}}]
+current-context: x
+";
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let proxy = listener.local_addr().unwrap();
+    let requests = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let mut request = [0; 1000];
+        let length = stream.read(&mut request).unwrap();
+        stream.write_all(b"HTTP/1.1 403 Forbidden\r\n\r\n").unwrap();
+        String::from_utf8(request[..length].to_vec()).unwrap()
+    });
+    let folder = temp_folder(&[("config", KUBECONFIG)]);
+    let plan = |proxy: &str, no_proxy: &str| {
+        let plan = kerf(&["plan"]).env("KUBECONFIG", "config").env("HTTPS_PROXY", proxy).env("NO_PROXY", no_proxy);
+        plan.current_dir(folder.path()).transcript()
+    };
+    let transcript = plan(&format!("http://user:secret@{proxy}"), "localhost,10.0.0.0/8");
+    insta::assert_snapshot!(transcript.replace(&proxy.to_string(), "PROXY"), @"");
+    let request = requests.join().unwrap();
+    assert!(request.starts_with("CONNECT api.example.invalid:6443 HTTP/1.1\r\n"), "{request}");
+    assert!(request.to_lowercase().contains("\r\nproxy-authorization: basic "), "{request}");
+    insta::assert_snapshot!(plan("ftp://proxy", "") + &plan("http://proxy", "a,,b"), @r#"
+    exit code 1
+    --- stderr
+    error: cannot use the kubeconfig: configured proxy ftp://proxy/ uses an unsupported protocol
+    exit code 2
+    --- stderr
+    error: the value of NO_PROXY cannot be used: comma-separated value is empty
+    hint:  NO_PROXY lists names, addresses and ranges with commas between them, for example localhost,10.0.0.0/8,.svc
+    "#);
 }
 
 const ZONE_SPREAD_CONFIG: &str = "podTopologySpread: {defaultConstraints: [{maxSkew: 1, topologyKey: topology.kubernetes.io/zone, whenUnsatisfiable: DoNotSchedule}]}";

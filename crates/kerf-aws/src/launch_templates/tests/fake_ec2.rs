@@ -7,9 +7,11 @@ use futures::FutureExt as _;
 
 use super::*;
 use crate::ports::ec2::{
-    CreateFleet, CreateLaunchTemplate, DescribeImages, DescribeInstanceTypes, DescribeInstances,
-    DescribeLaunchTemplates, Ec2Instance, FleetAnswer, Image, InstanceStateChange, InstanceStatus, InstanceTypeInfo,
-    InstanceTypeOffering, LaunchTemplate, LaunchTemplateRef, RunInstances, SecurityGroup, Subnet,
+    CreateFleet, CreateLaunchTemplate, DescribeCapacityReservations, DescribeImages, DescribeInstanceTypes,
+    DescribeInstances, DescribeLaunchTemplates, DescribePlacementGroups, DescribeSpotPriceHistory,
+    Ec2CapacityReservation, Ec2Instance, FleetAnswer, Image, InstanceStateChange, InstanceStatus, InstanceTypeInfo,
+    InstanceTypeOffering, LaunchTemplate, LaunchTemplateRef, PlacementGroup, RunInstances, SecurityGroup, SpotPrice,
+    Subnet,
 };
 use crate::ports::{AwsFuture, Ec2, Filter, Page, PageRequest};
 
@@ -124,6 +126,14 @@ impl Ec2 for FakeEc2 {
         self.unexpected()
     }
 
+    fn describe_spot_price_history(
+        &self,
+        _: DescribeSpotPriceHistory,
+        _: PageRequest,
+    ) -> AwsFuture<'_, Page<SpotPrice>> {
+        self.unexpected()
+    }
+
     fn describe_subnets(&self, _: Vec<Filter>, _: PageRequest) -> AwsFuture<'_, Page<Subnet>> {
         self.unexpected()
     }
@@ -133,6 +143,18 @@ impl Ec2 for FakeEc2 {
     }
 
     fn describe_images(&self, _: DescribeImages, _: PageRequest) -> AwsFuture<'_, Page<Image>> {
+        self.unexpected()
+    }
+
+    fn describe_capacity_reservations(
+        &self,
+        _: DescribeCapacityReservations,
+        _: PageRequest,
+    ) -> AwsFuture<'_, Page<Ec2CapacityReservation>> {
+        self.unexpected()
+    }
+
+    fn describe_placement_groups(&self, _: DescribePlacementGroups) -> AwsFuture<'_, Vec<PlacementGroup>> {
         self.unexpected()
     }
 

@@ -21,7 +21,6 @@ use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 
 use super::*;
-use crate::args::FeatureGates;
 
 /// Pool, instance types and requests of a claim.
 type ClaimSummary = (String, Vec<String>, Vec<(String, String)>);
@@ -31,15 +30,7 @@ const ZONE: &str = "topology.kubernetes.io/zone";
 const INSTANCE_TYPE_LABEL: &str = "node.kubernetes.io/instance-type";
 
 fn settings() -> Settings {
-    let settings = crate::args::Settings {
-        feature_gates: FeatureGates::default(),
-        preference_policy: PreferencePolicy::Respect,
-        min_values_policy: MinValuesPolicy::Strict,
-        ignore_dra_requests: true,
-        warnings: Vec::new(),
-        default_spread: Vec::new(),
-    };
-    engine_settings(&settings, true, 1)
+    engine_settings(&crate::args::Settings::defaults(), true, 1)
 }
 
 async fn create<K>(server: &ApiServer, object: Value)

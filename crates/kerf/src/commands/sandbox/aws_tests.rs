@@ -18,7 +18,6 @@ use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
 use super::*;
-use crate::args::{FeatureGates, MinValuesPolicy, PreferencePolicy};
 use crate::program::{ProviderName, SANDBOX_CLUSTER_NAME};
 use crate::provider::SimulatedEc2;
 
@@ -63,15 +62,7 @@ fn aws_provider() -> Arc<dyn Provider> {
 }
 
 fn sandbox_controller(seed: u64) -> SandboxController {
-    let settings = Settings {
-        feature_gates: FeatureGates::default(),
-        preference_policy: PreferencePolicy::Respect,
-        min_values_policy: MinValuesPolicy::Strict,
-        ignore_dra_requests: true,
-        default_spread: Vec::new(),
-        warnings: Vec::new(),
-    };
-    SandboxController::new(settings, seed)
+    SandboxController::new(Settings::defaults(), seed)
 }
 
 impl AwsSandbox {

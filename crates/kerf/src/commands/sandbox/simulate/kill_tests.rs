@@ -10,7 +10,7 @@ use tokio::sync::Notify;
 use tower::Service as _;
 
 use super::*;
-use crate::args::{FeatureGates, MinValuesPolicy, PreferencePolicy, Settings};
+use crate::args::Settings;
 
 /// A client of the controller that kills its process after a write.
 #[derive(Clone)]
@@ -56,7 +56,7 @@ fn run_with_kill(scenario: &str, kill_after: Option<usize>) -> (SimulationReport
         let cluster = Cluster::start(ClusterConfig { clock, seed: 1, timing: Timing::LIFELIKE });
         install_provider_crds(cluster.api(), provider.as_ref()).await.unwrap();
         let switch = KillSwitch::new(kill_after);
-        let kerf = SandboxController::new(settings(), 1);
+        let kerf = SandboxController::new(Settings::defaults(), 1);
         let start = |start: ReplicaStart| {
             let is_first = start.number == 0;
             let mut kerf = kerf.for_replica(start);
@@ -77,17 +77,6 @@ fn run_with_kill(scenario: &str, kill_after: Option<usize>) -> (SimulationReport
         let report = Simulation { scenario, seed: 1 }.run(&cluster, start, async || None, drop).await;
         (report, switch.writes.load(Ordering::SeqCst))
     })
-}
-
-fn settings() -> Settings {
-    Settings {
-        feature_gates: FeatureGates::default(),
-        preference_policy: PreferencePolicy::Respect,
-        min_values_policy: MinValuesPolicy::Strict,
-        ignore_dra_requests: true,
-        warnings: Vec::new(),
-        default_spread: Vec::new(),
-    }
 }
 
 /// Returns a scenario with a Deployment of `replicas` pods, and these steps.
