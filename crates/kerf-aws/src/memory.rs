@@ -31,6 +31,7 @@ mod paging;
 mod parameters;
 mod records;
 mod reserved_capacity;
+mod reserved_launches;
 mod ssm;
 mod state;
 #[cfg(test)]
