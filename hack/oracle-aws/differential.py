@@ -2,6 +2,7 @@
 """Compares `kerf aws ask` with Karpenter's AWS provider (spec 11) on generated documents.
 
 usage: differential.py KERF ORACLE [--count N] [--seed N] [--questions a,b] [--record FILE]
+       differential.py KERF ORACLE --matrix
        differential.py KERF --recorded FILE
 
 Each document comes from a seed, so that a difference can be repeated: --seed S --count 1. A difference
@@ -193,6 +194,27 @@ def compare_recorded(kerf, path):
     return 1 if failed or not passed else 0
 
 
+def compare_matrix(kerf, oracle, catalogue_path):
+    """Compares every type of the catalogue for each AMI family and variant. Returns the exit code."""
+    programs = (Program([kerf, "aws", "ask"], "instance-types", catalogue_path), Program([oracle], "instance-types", catalogue_path))
+    equal, different = 0, 0
+    for name, document in documents.matrix():
+        own, other = (program.ask(document) for program in programs)
+        own, other = ({each["name"]: each for each in canonical("instance-types", document, answer).get("instanceTypes", [])}
+                      for answer in (own or {}, other or {}))
+        details = [(type_name, first_difference(own.get(type_name), other.get(type_name), type_name)) for type_name in sorted(set(own) | set(other))]
+        wrong = [detail for _, detail in details if detail]
+        equal, different = equal + len(details) - len(wrong), different + len(wrong)
+        offerings = sum(len(each["offerings"]) for each in own.values())
+        print(f"{name}: {len(details) - len(wrong)} types equal with {offerings} offerings, {len(wrong)} different", flush=True)
+        for detail in wrong[:5]:
+            print(f"  {detail}")
+    for program in programs:
+        program.stop()
+    print(f"{equal} passed, {different} failed")
+    return 1 if different or not equal else 0
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("kerf")
@@ -201,6 +223,7 @@ def main():
     parser.add_argument("--seed", type=int, default=0, help="seed of the first document")
     parser.add_argument("--questions", default=",".join(documents.QUESTIONS))
     parser.add_argument("--whole", type=int, default=50, help="documents over the whole catalogue, at most")
+    parser.add_argument("--matrix", action="store_true", help="compare all types for each AMI family and kubelet variant instead")
     parser.add_argument("--record", help="write documents with Karpenter's answers to this file, one per line")
     parser.add_argument("--recorded", help="compare with the answers in this file, which --record wrote (gzip)")
     arguments = parser.parse_args()
@@ -217,6 +240,8 @@ def main():
     with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
         json.dump(catalogue, file)
         file.flush()
+        if arguments.matrix:
+            sys.exit(compare_matrix(arguments.kerf, arguments.oracle, file.name))
         programs = {
             question: (Program([arguments.kerf, "aws", "ask"], question, file.name),
                        Program([arguments.oracle], question, file.name)) for question in questions}

@@ -189,8 +189,6 @@ def instance_types_document(rng, catalogue, allow_whole):
     for device in spec.get("blockDeviceMappings", []):
         if device["ebs"].get("volumeSize") == "1.5Gi":
             device["ebs"]["volumeSize"] = "2Gi"
-    # A group that is not resolved; reservations and groups have documents of their own.
-    spec.pop("placementGroupSelector", None)
     document["nodeClass"]["status"] = {"subnets": subnets(rng) if maybe(rng, 0.97) else []}
     if not (allow_whole and maybe(rng, 0.05)):
         names = [info["InstanceType"] for info in catalogue["instanceTypes"]]
@@ -209,13 +207,84 @@ def instance_types_document(rng, catalogue, allow_whole):
             document["prices"]["spot"] = {
                 name: {zone: round(rng.uniform(0.01, 20), 6) for zone, _ in ZONES if maybe(rng, 0.7)}
                 for name in pick_some(rng, names, 12)}
+    if maybe(rng, 0.35):
+        add_reservations(rng, document, names)
+    if maybe(rng, 0.3):
+        add_placement_groups(rng, document)
+    if maybe(rng, 0.2):
+        document["shiftedZones"] = [*pick_some(rng, [zone_id for _, zone_id in ZONES], 2), "usw2-az9"]
     if maybe(rng, 0.3):
         marks = []
         for _ in range(rng.randint(1, 5)):
             mark = {"capacityType": rng.choice(["spot", "on-demand"]), "instanceType": rng.choice(names), "zone": rng.choice(ZONES)[0]}
+            # Karpenter never reads marks of a partition (spec 05 section 22).
+            if maybe(rng, 0.3):
+                mark["placementGroup"] = rng.choice(["pg-1", "pg-2"])
             marks.append(rng.choice([mark, mark, mark, {"subnet": f"subnet-{rng.randint(1, 4)}"}, {"capacityType": "spot"}]))
         document["unavailable"] = marks
     return document
+
+
+def add_reservations(rng, document, names):
+    """Adds capacity reservations to the status, and free slots of some of them."""
+    reservations = []
+    for number in range(rng.randint(1, 6)):
+        reservation = {
+            "id": f"cr-{rng.randint(1, 9)}{number}", "availabilityZone": rng.choice([*ZONES, ("us-west-2z", "")])[0],
+            "instanceType": rng.choice(names), "instanceMatchCriteria": rng.choice(["open", "targeted"]), "ownerID": "123456789012",
+            # Without a type the API server writes the default, which the oracle does not have.
+            "reservationType": rng.choice(["default", "default", "capacity-block"]),
+        }
+        if maybe(rng, 0.5):
+            reservation["state"] = rng.choice(["active", "active", "expiring"])
+        if maybe(rng, 0.5):
+            reservation["interruptible"] = maybe(rng, 0.5)
+        if maybe(rng, 0.3):
+            reservation["endTime"] = "2026-08-02T12:00:00Z"
+        reservations.append(reservation)
+    document["nodeClass"]["status"]["capacityReservations"] = reservations
+    free = pick_some(rng, [reservation["id"] for reservation in reservations], len(reservations))
+    document["reservations"] = {name: rng.choice([0, 1, 3, 100]) for name in free}
+    if maybe(rng, 0.15):
+        document.setdefault("options", {})["featureGates"] = {"ReservedCapacity": False}
+
+
+def add_placement_groups(rng, document):
+    """Adds placement groups, and a selector that finds one of them or none."""
+    groups = []
+    for number in (1, 2):
+        group = {"GroupId": f"pg-{number}", "GroupName": f"group-{number}", "Strategy": rng.choice(["cluster", "partition", "partition", "spread"])}
+        if group["Strategy"] == "partition":
+            group["PartitionCount"] = rng.choice([0, 1, 3, 7])
+        if group["Strategy"] == "spread":
+            group["SpreadLevel"] = rng.choice(["rack", "host"])
+        if maybe(rng, 0.2):
+            group["State"] = rng.choice(["pending", "available", "deleting"])
+        groups.append(group)
+    document["placementGroups"] = groups
+    document["nodeClass"]["spec"]["placementGroupSelector"] = rng.choice(
+        [{"id": "pg-1"}, {"name": "group-1"}, {"name": "group-2"}, {"id": "pg-2"}, {"name": "pg-1"}, {"id": "pg-9"}])
+
+
+MATRIX_CLASSES = {
+    "AL2023": {"amiSelectorTerms": [{"alias": "al2023@latest"}]},
+    "AL2": {"amiSelectorTerms": [{"alias": "al2@latest"}]},
+    "Bottlerocket": {"amiSelectorTerms": [{"alias": "bottlerocket@latest"}]},
+    "Windows2022": {"amiSelectorTerms": [{"alias": "windows2022@latest"}]},
+    "Custom": {"amiFamily": "Custom", "amiSelectorTerms": [{"id": "ami-1"}]},
+}
+MATRIX_VARIANTS = {
+    "default": {}, "maxPods": {"kubelet": {"maxPods": 42}}, "podsPerCore": {"kubelet": {"podsPerCore": 4}},
+    "RAID0": {"instanceStorePolicy": "RAID0"},
+}
+
+
+def matrix():
+    """Yields a name and a document over the whole catalogue for each AMI family and variant."""
+    subnets = [{"id": f"subnet-{zone}", "zone": zone, "zoneID": zone_id} for zone, zone_id in ZONES]
+    for family, spec in MATRIX_CLASSES.items():
+        for variant, more in MATRIX_VARIANTS.items():
+            yield f"{family}, {variant}", {"nodeClass": {"spec": {**spec, **more}, "status": {"subnets": subnets}}}
 
 
 def options(rng):

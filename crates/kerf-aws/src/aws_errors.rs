@@ -68,6 +68,11 @@ impl AwsError {
         self.has_code(TEMPLATE_NOT_FOUND)
     }
 
+    /// Returns true if EC2 does not know the placement group.
+    pub(crate) fn is_placement_group_unknown(&self) -> bool {
+        self.has_code("InvalidPlacementGroup.Unknown")
+    }
+
     /// Returns true if EC2 does not know the instance profile.
     pub(crate) fn is_instance_profile_not_found(&self) -> bool {
         self.has_code("InvalidParameterValue") && self.message.contains("Invalid IAM Instance Profile name")

@@ -58,6 +58,9 @@ pub(crate) enum ClusterFactsError {
     /// EKS reports no endpoint.
     #[error("EKS reports no endpoint of cluster {0}; set --cluster-endpoint")]
     NoEndpoint(String),
+    /// EKS reports no ARN.
+    #[error("EKS reports no ARN of cluster {0}")]
+    NoArn(String),
     /// EKS reports no version.
     #[error("EKS reports no Kubernetes version of cluster {0}")]
     NoVersion(String),
@@ -83,6 +86,7 @@ impl ClusterFactsError {
         match self {
             Self::DescribeCluster { cause, .. } => Some(cause),
             Self::NoEndpoint(_)
+            | Self::NoArn(_)
             | Self::NoVersion(_)
             | Self::NoServiceCidr
             | Self::ServerVersion(_)
@@ -117,6 +121,12 @@ impl ClusterDiscovery {
     /// Returns the facts that this discovery finds.
     pub(crate) fn facts(&self) -> &ClusterFactsHolder {
         &self.facts
+    }
+
+    /// Returns the ARN of the cluster.
+    pub(crate) async fn cluster_arn(&self) -> Result<String, ClusterFactsError> {
+        let arn = self.describe_cluster().await?.arn;
+        arn.ok_or_else(|| ClusterFactsError::NoArn(self.settings.cluster_name.clone()))
     }
 
     /// Finds endpoint, DNS address, Kubernetes version and CA certificate at start-up. After an

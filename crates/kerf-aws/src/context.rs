@@ -6,6 +6,7 @@ use kerf_api::ec2nodeclass::EC2NodeClass;
 use kerf_api::hash::ec2nodeclass_hash;
 use kerf_api::labels::LabelRules;
 use kerf_api::quantity::QuantityError;
+use kerf_engine::catalogue::{InstanceType, InstanceTypes};
 use kerf_operator::{Publish, Registry, SharedCluster};
 use kerf_runtime::Clock;
 use kube::Client;
@@ -13,10 +14,14 @@ use kube::Client;
 use crate::batcher::{BatcherMetrics, FleetBatcher};
 use crate::cluster_facts::ClusterDiscovery;
 use crate::discovery::amis::Amis;
+use crate::discovery::capacity_reservations::CapacityReservations;
+use crate::discovery::placement_groups::{KnownPlacementGroups, PlacementGroups};
+use crate::discovery::reservation_slots::ReservationSlots;
 use crate::discovery::security_groups::SecurityGroups;
+use crate::discovery::shifted_zones::{ShiftedZones, ZonalShifts};
 use crate::discovery::subnets::Subnets;
 use crate::instance_profiles::InstanceProfiles;
-use crate::instance_types::{InstanceTypeCatalogue, InstanceTypeSettings};
+use crate::instance_types::{InstanceTypeCatalogue, InstanceTypeError, InstanceTypeSettings};
 use crate::instances::Instances;
 use crate::launch_metrics::LaunchMetrics;
 use crate::launch_templates::LaunchTemplateStore;
@@ -42,6 +47,11 @@ pub(crate) struct AwsContext {
     pub(crate) security_groups: Arc<SecurityGroups>,
     pub(crate) amis: Arc<Amis>,
     pub(crate) instance_profiles: Arc<InstanceProfiles>,
+    pub(crate) reservations: Arc<CapacityReservations>,
+    pub(crate) reservation_slots: Arc<ReservationSlots>,
+    pub(crate) placement_groups: Arc<PlacementGroups>,
+    pub(crate) known_groups: Arc<KnownPlacementGroups>,
+    pub(crate) zonal_shifts: Arc<ZonalShifts>,
     pub(crate) unavailable: Arc<UnavailableOfferings>,
     pub(crate) instance_types: Arc<InstanceTypeCatalogue>,
     pub(crate) launch_templates: Arc<LaunchTemplateStore>,
@@ -57,7 +67,14 @@ impl AwsContext {
         let pricing = Arc::new(Pricing::new(&ports.region));
         let unavailable = Arc::new(UnavailableOfferings::new(clock));
         let type_settings = InstanceTypeSettings::new(&ports.region, &settings);
-        let instance_types = Arc::new(InstanceTypeCatalogue::new(type_settings, pricing, unavailable.clone(), clock));
+        let reservation_slots = Arc::new(ReservationSlots::new(clock));
+        let known_groups = Arc::new(KnownPlacementGroups::new(clock));
+        let shifted_zones = Arc::new(ShiftedZones::new(clock));
+        let instance_types = InstanceTypeCatalogue::new(type_settings, pricing, unavailable.clone(), clock)
+            .with_reservation_slots(reservation_slots.clone())
+            .with_placement_groups(known_groups.clone())
+            .with_shifted_zones(shifted_zones.clone());
+        let instance_types = Arc::new(instance_types);
         let launch_templates =
             LaunchTemplateStore::new(ports.ec2.clone(), &settings.cluster_name, clock, settings.seed);
         let launch_templates = Arc::new(launch_templates.with_metrics(&registry));
@@ -69,7 +86,14 @@ impl AwsContext {
             security_groups: Arc::new(SecurityGroups::new(ports.ec2.clone(), clock)),
             amis: Arc::new(Amis::new(&ports, &settings, discovery.facts().clone(), clock)),
             instance_profiles: Arc::new(InstanceProfiles::new(&ports, &settings, clock)),
-            instances: Instances::new(&ports, &settings, &registry, batcher_metrics.clone()),
+            reservations: Arc::new(CapacityReservations::new(ports.ec2.clone(), reservation_slots.clone(), clock)),
+            placement_groups: Arc::new(PlacementGroups::new(ports.ec2.clone(), known_groups.clone(), clock)),
+            instances: Instances::new(&ports, &settings, &registry, batcher_metrics.clone(), shifted_zones.clone()),
+            zonal_shifts: Arc::new(ZonalShifts::new(
+                ports.zonal_shift.clone(),
+                settings.enable_zonal_shift,
+                shifted_zones,
+            )),
             fleets: FleetBatcher::new(ports.ec2.clone(), batcher_metrics, settings.seed),
             launch_metrics: LaunchMetrics::new(&registry),
             node_classes: NodeClasses::new(client.clone(), cluster.clone()),
@@ -81,9 +105,36 @@ impl AwsContext {
             events,
             registry,
             discovery,
+            reservation_slots,
+            known_groups,
             unavailable,
             instance_types,
             launch_templates,
+        }
+    }
+
+    /// Returns all instance types of a class, with those that are unavailable. Reads the placement
+    /// group of the class and the zonal shifts before, if they are due.
+    pub(crate) async fn instance_types_of(&self, class: &EC2NodeClass) -> Result<InstanceTypes, InstanceTypeError> {
+        self.read_offering_facts(class).await;
+        self.instance_types.list(class)
+    }
+
+    /// Returns one type of a class, see [`Self::instance_types_of`].
+    pub(crate) async fn instance_type_of(
+        &self,
+        class: &EC2NodeClass,
+        name: &str,
+    ) -> Result<InstanceType, InstanceTypeError> {
+        self.read_offering_facts(class).await;
+        self.instance_types.get(class, name)
+    }
+
+    async fn read_offering_facts(&self, class: &EC2NodeClass) {
+        self.zonal_shifts.load().await;
+        // The `nodeclass` controller reports the failure; until then the last known group counts.
+        if let Err(error) = self.placement_groups.resolve(class).await {
+            tracing::debug!(error = %error, "using the last known placement group");
         }
     }
 

@@ -68,7 +68,7 @@ pub(crate) async fn check_drift(
     if is_class_drifted(&class, claim) {
         return Ok(Some(NODE_CLASS_DRIFT));
     }
-    if is_ami_drifted(context, &class, claim)? {
+    if is_ami_drifted(context, &class, claim).await? {
         return Ok(Some(AMI_DRIFT));
     }
     let provider_id = claim.status.as_ref().and_then(|status| status.provider_id.as_deref()).unwrap_or_default();
@@ -122,8 +122,12 @@ fn is_class_drifted(class: &EC2NodeClass, claim: &NodeClaim) -> bool {
     hash::is_drifted(annotations(&class.metadata), annotations(&claim.metadata))
 }
 
-fn is_ami_drifted(context: &AwsContext, class: &EC2NodeClass, claim: &NodeClaim) -> Result<bool, DriftCheckError> {
-    let types = context.instance_types.list(class).map_err(DriftCheckError::InstanceTypes)?;
+async fn is_ami_drifted(
+    context: &AwsContext,
+    class: &EC2NodeClass,
+    claim: &NodeClaim,
+) -> Result<bool, DriftCheckError> {
+    let types = context.instance_types_of(class).await.map_err(DriftCheckError::InstanceTypes)?;
     let name = label(claim, labels::INSTANCE_TYPE).unwrap_or_default();
     let Some(instance_type) = types.find(name) else { return Err(DriftCheckError::UnknownType(name.to_owned())) };
     let amis = class.status.as_ref().and_then(|status| status.amis.as_deref()).unwrap_or_default();

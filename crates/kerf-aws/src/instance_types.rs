@@ -10,6 +10,7 @@ mod bytes;
 mod capacity;
 mod catalogue;
 mod class_facts;
+mod class_states;
 mod compatibility;
 pub mod kubelet;
 mod labels;

@@ -16,6 +16,7 @@ use kerf_operator::metrics::Counter;
 
 use crate::aws_errors::find_aws_error;
 use crate::batcher::{BatcherMetrics, DescribeBatcher, INSTANCE_STATES, TerminateBatcher};
+use crate::discovery::shifted_zones::ShiftedZones;
 use crate::ports::ec2::{DescribeInstances, Ec2, InstanceStateName};
 use crate::ports::{AwsError, AwsPorts, Filter, Tags, all_pages};
 use crate::settings::AwsSettings;
@@ -48,6 +49,18 @@ pub(crate) enum InstanceCallError {
         /// The failure of the call.
         #[source]
         cause: AwsError,
+    },
+    /// The cluster is shifted away from the zone of the instance, so the call was not made.
+    #[error("instance {id} is in zonally shifted availability zone {zone} ({zone_id}), skipping {skipped}")]
+    ZoneShifted {
+        /// ID of the instance.
+        id: String,
+        /// Name of the zone.
+        zone: String,
+        /// ID of the zone.
+        zone_id: String,
+        /// The call, for example `termination`.
+        skipped: &'static str,
     },
     /// The instance could not be tagged.
     #[error("tagging instance {id}, {cause}")]
@@ -84,6 +97,7 @@ pub(crate) struct Instances {
     describe: DescribeBatcher,
     terminate: TerminateBatcher,
     termination_failures: Counter,
+    shifted_zones: Arc<ShiftedZones>,
     records: Mutex<BTreeMap<String, Arc<InstanceRecord>>>,
 }
 
@@ -93,6 +107,7 @@ impl Instances {
         settings: &AwsSettings,
         registry: &Registry,
         batcher_metrics: BatcherMetrics,
+        shifted_zones: Arc<ShiftedZones>,
     ) -> Self {
         Self {
             ec2: ports.ec2.clone(),
@@ -105,16 +120,17 @@ impl Instances {
                 "Number of failed instance terminations",
                 &["zone", "zone_id"],
             ),
+            shifted_zones,
             records: Mutex::default(),
         }
     }
 
-    /// Returns an instance that is not terminated.
+    /// Returns an instance that is not terminated. While the cluster is shifted away from its zone,
+    /// a record in memory is returned even if EC2 was asked for: the zone may not answer.
     pub(crate) async fn get(&self, id: &str, from: ReadFrom) -> Result<Arc<InstanceRecord>, InstanceCallError> {
-        if from == ReadFrom::Cache
-            && let Some(record) = self.lock().get(id)
-        {
-            return Ok(record.clone());
+        let known = self.lock().get(id).cloned();
+        if let Some(record) = known.filter(|record| from == ReadFrom::Cache || self.is_shifted(record)) {
+            return Ok(record);
         }
         match self.describe.describe(id).await {
             Ok(Some(instance)) => {
@@ -144,13 +160,21 @@ impl Instances {
             .into_iter()
             .map(|instance| Arc::new(InstanceRecord::new(instance, self.uses_reservations)))
             .collect();
-        *self.lock() = records.iter().take(RECORDS_MAX).map(|record| (record.id.clone(), record.clone())).collect();
+        let mut known = self.lock();
+        // EC2 may leave out the instances of a shifted zone.
+        let kept = known.values().filter(|record| self.is_shifted(record)).cloned().collect::<Vec<_>>();
+        let all = kept.iter().chain(&records).take(RECORDS_MAX);
+        *known = all.map(|record| (record.id.clone(), record.clone())).collect();
+        drop(known);
         Ok(records)
     }
 
     /// Begins the termination of an instance. Succeeds without a call if it has begun already.
     pub(crate) async fn terminate(&self, id: &str) -> Result<(), InstanceCallError> {
         let record = self.get(id, ReadFrom::Ec2).await?;
+        if let Some(error) = self.zone_shifted(&record, "termination") {
+            return Err(error);
+        }
         if record.state == InstanceStateName::ShuttingDown {
             return Ok(());
         }
@@ -165,9 +189,25 @@ impl Instances {
 
     /// Sets tags of an instance. Tags with other keys stay.
     pub(crate) async fn tag(&self, id: &str, tags: Tags) -> Result<(), InstanceCallError> {
+        let known = self.lock().get(id).cloned();
+        if let Some(error) = known.and_then(|record| self.zone_shifted(&record, "tag creation")) {
+            return Err(error);
+        }
         self.ec2.create_tags(vec![id.to_owned()], tags).await.map_err(|cause| {
             if cause.is_not_found() { self.forget(id) } else { InstanceCallError::Tag { id: id.to_owned(), cause } }
         })
+    }
+
+    fn is_shifted(&self, record: &InstanceRecord) -> bool {
+        self.shifted_zones.is_shifted(&record.zone_id)
+    }
+
+    /// Returns the error of a call that is not made because the zone of the instance is shifted.
+    fn zone_shifted(&self, record: &InstanceRecord, skipped: &'static str) -> Option<InstanceCallError> {
+        let InstanceRecord { id, zone, zone_id, .. } = record;
+        let error =
+            || InstanceCallError::ZoneShifted { id: id.clone(), zone: zone.clone(), zone_id: zone_id.clone(), skipped };
+        self.is_shifted(record).then(error)
     }
 
     fn remember(&self, record: &Arc<InstanceRecord>) {

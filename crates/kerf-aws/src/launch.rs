@@ -15,6 +15,7 @@ mod error;
 mod filter_cache;
 mod filters;
 mod fleet_request;
+mod placement;
 mod preconditions;
 mod reserved_filters;
 mod tags;
@@ -93,7 +94,7 @@ impl Launcher {
         preconditions::check_ready(&class)?;
         let tags = launch_tags(&class, claim, &context.settings.cluster_name)
             .map_err(|error| CreateError::NodeClassNotReady(Box::new(error)))?;
-        let types = context.instance_types.list(&class).map_err(|error| CreateError::Rejected {
+        let types = context.instance_types_of(&class).await.map_err(|error| CreateError::Rejected {
             reason: "InstanceTypeResolutionFailed".to_owned(),
             message: "Error resolving instance types".to_owned(),
             cause: Box::new(error),

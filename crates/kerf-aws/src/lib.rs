@@ -34,7 +34,11 @@ mod testing;
 mod ttl_cache;
 pub mod unavailable_offerings;
 pub mod user_data;
+mod zonal_shift;
 
+pub use discovery::placement_groups::{KnownPlacementGroups, PlacementGroups};
+pub use discovery::reservation_slots::{ReservationSlots, SlotsSnapshot};
+pub use discovery::shifted_zones::ShiftedZones;
 pub use parts::AwsParts;
 pub use provider::AwsProvider;
 pub use settings::{AwsSettings, ClusterFacts};

@@ -33,6 +33,7 @@ mod parameters;
 mod prices;
 mod records;
 mod reserved_capacity;
+mod reserved_launches;
 mod sqs;
 mod ssm;
 mod state;

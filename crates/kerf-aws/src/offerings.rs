@@ -1,22 +1,30 @@
-//! Offerings of instance types for a node class (spec 05 §5): one per zone and capacity type, with
-//! price and availability.
+//! Offerings of instance types for a node class (spec 05 §5): one per zone and capacity type, and
+//! one per capacity reservation, with price and availability.
 //!
-//! Zones, prices and the checks of a class change rarely and are part of the list of types. Marks
-//! of missing capacity change often; they only change the states of a list
-//! (`without_unavailable`).
+//! Zones, prices, reservations and the checks of a class change rarely and are part of the list of
+//! types. Marks of missing capacity, zonal shifts and free slots change often; they only change the
+//! states of a list (`OfferingStates`).
+
+mod requirements;
+mod states;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
-use kerf_api::ec2nodeclass::Subnet;
-use kerf_api::labels::{self, aws};
+use kerf_api::ec2nodeclass::{CapacityReservation, ReservationState, Subnet};
+use kerf_api::labels;
 use kerf_api::slim::Str;
 use kerf_engine::Price;
-use kerf_engine::catalogue::{InstanceTypes, Offering, OfferingState};
-use kerf_engine::requirement::{Requirement, Requirements};
+use kerf_engine::catalogue::{Offering, OfferingState};
 
+use crate::ports::ec2::PlacementGroup;
 use crate::pricing::Pricing;
-use crate::unavailable_offerings::{InstancePool, PoolScope, UnavailableSnapshot};
+use requirements::OfferingPlace;
+
+pub(crate) use requirements::OfferingRequirements;
+pub(crate) use states::OfferingStates;
+
+/// Number by which the on-demand price is divided for reserved capacity, which is paid already.
+const RESERVED_PRICE_DIVISOR: u32 = 10_000_000;
 
 /// A zone in which a node class has subnets.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -78,103 +86,80 @@ pub(crate) struct TypeOfferingFacts<'a> {
     pub(crate) is_compatible: bool,
 }
 
-/// Requirement sets of offerings. All types and classes share them.
-#[derive(Debug, Default)]
-pub(crate) struct OfferingRequirements(BTreeMap<(OpenCapacityType, Str, Option<Str>), Arc<Requirements>>);
+/// The facts about a node class that its offerings depend on.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ClassOfferingFacts<'a> {
+    pub(crate) zones: &'a [ZoneInfo],
+    /// Reservations of the class; empty if reservations are not used.
+    pub(crate) reservations: &'a [CapacityReservation],
+    /// The resolved placement group; `None` if the class has none.
+    pub(crate) group: Option<&'a PlacementGroup>,
+}
 
-/// Largest number of requirement sets that are kept for sharing.
-const REQUIREMENT_SETS_MAX: usize = 4_096;
+impl ClassOfferingFacts<'_> {
+    fn zone_id(&self, zone: &str) -> Option<&Str> {
+        self.zones.iter().find(|info| info.name == *zone).and_then(|info| info.id.as_ref())
+    }
 
-impl OfferingRequirements {
-    fn get(&mut self, capacity_type: OpenCapacityType, zone: &Str, zone_id: Option<&Str>) -> Arc<Requirements> {
-        if self.0.len() >= REQUIREMENT_SETS_MAX {
-            self.0.clear();
-        }
-        let key = (capacity_type, zone.clone(), zone_id.cloned());
-        let build = || {
-            let zone_id = zone_id.map(|id| Requirement::one_of(aws::ZONE_ID, [id.clone()]));
-            let absent =
-                [aws::CAPACITY_RESERVATION_ID, aws::CAPACITY_RESERVATION_TYPE, aws::CAPACITY_RESERVATION_INTERRUPTIBLE];
-            let requirements = [
-                Requirement::one_of(labels::CAPACITY_TYPE, [Str::new_static(capacity_type.as_str())]),
-                Requirement::one_of(labels::ZONE, [zone.clone()]),
-            ];
-            Arc::new(
-                requirements
-                    .into_iter()
-                    .chain(zone_id)
-                    .chain(absent.into_iter().map(|key| Requirement::does_not_exist(Str::new_static(key))))
-                    .collect(),
-            )
-        };
-        self.0.entry(key).or_insert_with(build).clone()
+    /// Returns the partitions for which each offering is copied; `None` stands for the offering
+    /// itself.
+    fn partitions(&self) -> Vec<Option<i32>> {
+        let partitions: Vec<Option<i32>> =
+            self.group.into_iter().flat_map(PlacementGroup::partitions).map(Some).collect();
+        if partitions.is_empty() { vec![None] } else { partitions }
     }
 }
 
-/// Returns the on-demand and spot offerings of a type in all zones of the region (spec 05 §5.1),
-/// sorted by zone and capacity type, with their states. Marks of missing capacity are not applied.
-/// An offering without a known price costs 0 and is unavailable.
+/// Returns the offerings of a type with their states (spec 05 §5.1 to §5.3): on-demand and spot in
+/// all zones of the region, sorted by zone and capacity type, then the reservations of the type in
+/// the order of their IDs. In a placement group with partitions there is a copy for each partition.
 ///
-/// Offerings of capacity reservations (spec 05 §5.2) follow these, once reservations are read.
-pub(crate) fn open_offerings(
+/// Marks, zonal shifts and free slots are not applied ([`OfferingStates`] does). An on-demand or
+/// spot offering without a known price costs 0 and is unavailable.
+pub(crate) fn type_offerings(
     facts: TypeOfferingFacts<'_>,
     all_zones: &BTreeSet<Str>,
-    class_zones: &[ZoneInfo],
+    class: ClassOfferingFacts<'_>,
     pricing: &Pricing,
     requirements: &mut OfferingRequirements,
 ) -> (Vec<Offering>, Vec<OfferingState>) {
-    let mut offerings = Vec::with_capacity(all_zones.len() * facts.capacity_types.len());
-    let mut states = Vec::with_capacity(offerings.capacity());
+    let partitions = class.partitions();
+    let mut reservations: Vec<&CapacityReservation> =
+        class.reservations.iter().filter(|own| own.instance_type == facts.name).collect();
+    reservations.sort_by(|a, b| a.id.cmp(&b.id));
+    let count = (all_zones.len() * facts.capacity_types.len() + reservations.len()) * partitions.len();
+    let (mut offerings, mut states) = (Vec::with_capacity(count), Vec::with_capacity(count));
+    let mut add = |requirements, price, is_available| {
+        offerings.push(Offering { requirements, price, capacity_override: None, overhead_override: None });
+        states.push(OfferingState { is_available, ..OfferingState::default() });
+    };
     for zone in all_zones {
-        let zone_id = class_zones.iter().find(|info| info.name == *zone).and_then(|info| info.id.as_ref());
-        for capacity_type in facts.capacity_types {
+        let zone_id = class.zone_id(zone);
+        for capacity_type in facts.capacity_types.iter().copied() {
             let price = match capacity_type {
                 OpenCapacityType::OnDemand => pricing.on_demand(facts.name),
                 OpenCapacityType::Spot => pricing.spot(facts.name, zone),
             };
-            offerings.push(Offering {
-                requirements: requirements.get(*capacity_type, zone, zone_id),
-                price: price.unwrap_or(Price::ZERO),
-                capacity_override: None,
-                overhead_override: None,
-            });
             let is_available = facts.is_compatible && price.is_some() && facts.zones.contains(zone);
-            states.push(OfferingState { is_available, ..OfferingState::default() });
+            for partition in partitions.iter().copied() {
+                let place = OfferingPlace { capacity_type, zone: zone.clone(), zone_id: zone_id.cloned(), partition };
+                add(requirements.open(place), price.unwrap_or(Price::ZERO), is_available);
+            }
+        }
+    }
+    // Nearly free, but not quite: the order of prices stays that of on-demand.
+    let reserved_price =
+        pricing.on_demand(facts.name).map_or(Price::ZERO, |price| price.divided_by(RESERVED_PRICE_DIVISOR));
+    for reservation in reservations {
+        let zone_id = class.zone_id(&reservation.availability_zone);
+        let is_available = facts.is_compatible
+            && facts.zones.contains(reservation.availability_zone.as_str())
+            && reservation.state != Some(ReservationState::Expiring);
+        for partition in partitions.iter().copied() {
+            add(requirements::reserved(reservation, zone_id, partition), reserved_price, is_available);
         }
     }
     (offerings, states)
-}
-
-/// Returns the list with the marked offerings unavailable (spec 05 §5.4). Copies no type.
-pub(crate) fn without_unavailable(
-    list: &InstanceTypes,
-    class_zones: &[ZoneInfo],
-    unavailable: &UnavailableSnapshot,
-) -> InstanceTypes {
-    if unavailable.is_empty() {
-        return list.clone();
-    }
-    list.with_states(|instance_type, offering| {
-        let state = offering.state();
-        let value = |key| offering.requirements.get(key).and_then(Requirement::pick_value).unwrap_or_default();
-        let capacity_type = value(labels::CAPACITY_TYPE);
-        if !state.is_available || capacity_type == labels::CAPACITY_TYPE_RESERVED {
-            return state;
-        }
-        let zone = value(labels::ZONE);
-        let subnets: Vec<String> = class_zones
-            .iter()
-            .filter(|info| info.name == zone)
-            .flat_map(|info| info.subnet_ids.iter().cloned())
-            .collect();
-        let pool = InstancePool {
-            instance_type: instance_type.name.to_string(),
-            zone: zone.to_string(),
-            capacity_type: capacity_type.to_string(),
-            scope: PoolScope::Unscoped,
-        };
-        OfferingState { is_available: !unavailable.is_unavailable(&pool, &subnets), ..state }
-    })
 }
 
 #[cfg(test)]

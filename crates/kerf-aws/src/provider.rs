@@ -30,6 +30,7 @@ use crate::parts::AwsParts;
 use crate::ports::PageRequest;
 use crate::ports::ec2::DescribeInstanceTypes;
 use crate::refresh::{InstanceTypeRefresh, LaunchTemplateCleanup};
+use crate::zonal_shift::ZonalShiftRefresh;
 
 /// The supported node class, `EC2NodeClass` of `karpenter.k8s.aws/v1`.
 const NODE_CLASSES: &[NodeClassKind] =
@@ -81,11 +82,17 @@ impl AwsProvider {
         &self.context
     }
 
-    async fn terminate(&self, provider_id: &str) -> Result<(), InstanceError> {
+    async fn terminate(&self, provider_id: &str, claim: Option<&NodeClaim>) -> Result<(), InstanceError> {
         let id = parse_provider_id(provider_id).map_err(|error| InstanceError::Other(Box::new(error)))?;
         let result = self.context.instances.terminate(id).await;
         if matches!(result, Ok(()) | Err(InstanceCallError::NotFound(_))) {
             self.launcher.forget(provider_id);
+        }
+        if matches!(result, Err(InstanceCallError::NotFound(_))) {
+            let labels = claim.and_then(|claim| claim.metadata.labels.as_ref());
+            if let Some(id) = labels.and_then(|labels| labels.get(aws::CAPACITY_RESERVATION_ID)) {
+                self.context.reservation_slots.record_termination(id);
+            }
         }
         result.map_err(instance_error)
     }
@@ -132,9 +139,31 @@ impl AwsProvider {
             Some(pool) => optional(context.node_classes.get(&pool.spec.template.spec.node_class_ref.name).await)?,
             None => None,
         };
-        let instance_type =
-            class_of_pool.map(|class| context.instance_types.get(&class, &record.instance_type)).transpose();
+        let instance_type = match class_of_pool {
+            Some(class) => context.instance_type_of(&class, &record.instance_type).await.map(Some),
+            None => Ok(None),
+        };
         Ok(ResolvedTypeData { instance_type, class })
+    }
+
+    /// Checks at start-up that the cluster is enabled for zonal shift, if the setting asks for it
+    /// (spec 06 §15).
+    async fn connect_zonal_shift(&self) -> Result<(), StartError> {
+        let context = &self.context;
+        if !context.settings.enable_zonal_shift {
+            return Ok(());
+        }
+        let message = format!(
+            "failed to find cluster {} in ARC zonal shift, check that the cluster is enabled for zonal shift and that \
+             the controller's role allows arc-zonal-shift:GetManagedResource",
+            context.settings.cluster_name
+        );
+        let failed = |cause: BoxError| StartError { message: message.clone(), cause };
+        let arn = context.discovery.cluster_arn().await.map_err(|error| failed(Box::new(error)))?;
+        context.zonal_shifts.connect(&arn).await.map_err(|error| {
+            tracing::error!(arn, error = %error, "Cluster not found in Zonal Shift");
+            failed(Box::new(error))
+        })
     }
 
     /// Spec 06 §20.1. The message of an error is what Karpenter logs.
@@ -154,10 +183,12 @@ impl AwsProvider {
                 | ClusterFactsError::UnsupportedVersion(_) => "failed detecting kubernetes version",
                 ClusterFactsError::DescribeCluster { .. }
                 | ClusterFactsError::NoEndpoint(_)
+                | ClusterFactsError::NoArn(_)
                 | ClusterFactsError::NoServiceCidr => "failed detecting cluster endpoint",
             };
             failed(message, Box::new(error))
         })?;
+        self.connect_zonal_shift().await?;
         let catalogue = context.instance_types.refresh(context.ports.ec2.as_ref()).await;
         catalogue.map_err(|error| failed("failed updating instance types", Box::new(error)))
     }
@@ -172,9 +203,10 @@ struct ResolvedTypeData {
 fn instance_error(error: InstanceCallError) -> InstanceError {
     match error {
         InstanceCallError::NotFound(_) => InstanceError::NotFound(Box::new(error)),
-        InstanceCallError::Describe(_) | InstanceCallError::Terminate { .. } | InstanceCallError::Tag { .. } => {
-            InstanceError::Other(Box::new(error))
-        }
+        InstanceCallError::Describe(_)
+        | InstanceCallError::Terminate { .. }
+        | InstanceCallError::ZoneShifted { .. }
+        | InstanceCallError::Tag { .. } => InstanceError::Other(Box::new(error)),
     }
 }
 
@@ -202,9 +234,9 @@ impl CloudProvider for AwsProvider {
     fn delete<'a>(
         &'a self,
         provider_id: &'a str,
-        _claim: Option<&'a NodeClaim>,
+        claim: Option<&'a NodeClaim>,
     ) -> BoxFuture<'a, Result<(), InstanceError>> {
-        self.terminate(provider_id).boxed()
+        self.terminate(provider_id, claim).boxed()
     }
 
     fn get<'a>(&'a self, provider_id: &'a str) -> BoxFuture<'a, Result<Instance, InstanceError>> {
@@ -219,7 +251,7 @@ impl CloudProvider for AwsProvider {
         async move {
             let other = |error: BoxError| InstanceTypesError::Other(error);
             match class_of_pool(&self.context, pool).await.map_err(|error| other(Box::new(error)))? {
-                Some(class) => self.context.instance_types.list(&class).map_err(|error| other(Box::new(error))),
+                Some(class) => self.context.instance_types_of(&class).await.map_err(|error| other(Box::new(error))),
                 None => Ok(InstanceTypes::default()),
             }
         }
@@ -245,6 +277,7 @@ impl CloudProvider for AwsProvider {
         InterruptionQueue::add_to(setup, self.context.clone());
         InstanceStatusChecks::add_to(setup, self.context.clone());
         InstanceTypeRefresh::add_to(setup, self.context.clone());
+        ZonalShiftRefresh::add_to(setup, self.context.clone());
         LaunchTemplateCleanup::add_to(setup, self.context.clone());
     }
 

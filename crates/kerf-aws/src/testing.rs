@@ -77,8 +77,18 @@ impl ProviderEnv {
         memory: MemorySettings,
         change_settings: impl FnOnce(&mut AwsSettings),
     ) -> Self {
+        Self::with_account(types, memory, |_| {}, change_settings).await
+    }
+
+    pub(crate) async fn with_account(
+        types: &[&str],
+        memory: MemorySettings,
+        change_account: impl FnOnce(&mut Account),
+        change_settings: impl FnOnce(&mut AwsSettings),
+    ) -> Self {
         let clock = Clock::starting_at("2026-01-01T00:00:00Z".parse().unwrap());
         let aws = MemoryAws::new(clock, Account::eks("demo", "1.34", infos(types)), memory);
+        aws.change_account(change_account);
         aws.change_market(|market| {
             for name in types {
                 market.set_on_demand_price(*name, data::prices("us-west-2")[*name]);
@@ -129,6 +139,13 @@ impl ProviderEnv {
     /// Replaces all pools; each refers to the class `default`.
     pub(crate) fn set_pools(&self, names: &[&str]) {
         self.cluster.lock().reset(names.iter().map(|name| pool(name)).collect::<Vec<NodePool>>());
+    }
+
+    /// Replaces all pools by one with these requirements.
+    pub(crate) fn set_pool_requirements(&self, name: &str, requirements: Value) {
+        let mut pool = pool(name);
+        pool.spec.template.spec.requirements = serde_json::from_value(requirements).unwrap();
+        self.cluster.lock().reset(vec![pool]);
     }
 
     /// Returns the instances that are not being terminated.

@@ -170,6 +170,8 @@ impl UnavailableOfferings {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct UnavailableSnapshot {
     pools: BTreeSet<InstancePool>,
+    /// Names of the instance types of `pools`.
+    types: BTreeSet<String>,
     capacity_types: BTreeSet<String>,
     subnets: BTreeSet<String>,
 }
@@ -183,9 +185,29 @@ impl UnavailableSnapshot {
     /// Returns true if instances of the pool cannot be launched, see
     /// [`UnavailableOfferings::is_unavailable`].
     pub fn is_unavailable(&self, pool: &InstancePool, subnet_ids: &[String]) -> bool {
+        self.is_pool_marked(pool)
+            || self.is_capacity_type_marked(&pool.capacity_type)
+            || self.are_subnets_marked(subnet_ids)
+    }
+
+    /// Returns true if the pool, in exactly this scope, is marked.
+    pub(crate) fn is_pool_marked(&self, pool: &InstancePool) -> bool {
         self.pools.contains(pool)
-            || self.capacity_types.contains(&pool.capacity_type)
-            || (!subnet_ids.is_empty() && subnet_ids.iter().all(|id| self.subnets.contains(id)))
+    }
+
+    /// Returns true if any pool of an instance type is marked.
+    pub(crate) fn has_pools_of(&self, instance_type: &str) -> bool {
+        self.types.contains(instance_type)
+    }
+
+    /// Returns true if a whole capacity type is marked.
+    pub(crate) fn is_capacity_type_marked(&self, capacity_type: &str) -> bool {
+        self.capacity_types.contains(capacity_type)
+    }
+
+    /// Returns true if there are subnets and all of them are marked.
+    pub(crate) fn are_subnets_marked(&self, subnet_ids: &[String]) -> bool {
+        !subnet_ids.is_empty() && subnet_ids.iter().all(|id| self.subnets.contains(id))
     }
 }
 
@@ -215,8 +237,10 @@ impl Marks {
     }
 
     fn snapshot(&self, now: Timestamp) -> UnavailableSnapshot {
+        let pools = self.pools.live(now);
         UnavailableSnapshot {
-            pools: self.pools.live(now),
+            types: pools.iter().map(|pool| pool.instance_type.clone()).collect(),
+            pools,
             capacity_types: self.capacity_types.live(now),
             subnets: self.subnets.live(now),
         }

@@ -13,12 +13,16 @@ use kerf_runtime::Clock;
 
 use super::capacity::{self, CapacitySettings, VolumeSizeError};
 use super::class_facts::{NodeClassFacts, class_key};
+use super::class_states::{ClassStates, StateSources, StateVersion};
 use super::compatibility::is_compatible;
 use super::kubelet::{KubeletError, KubeletExpressions};
 use super::labels;
 use super::overhead;
 use super::sharing::{self, RequirementPool};
-use crate::offerings::{self, OfferingRequirements, TypeOfferingFacts, ZoneInfo};
+use crate::discovery::placement_groups::KnownPlacementGroups;
+use crate::discovery::reservation_slots::ReservationSlots;
+use crate::discovery::shifted_zones::ShiftedZones;
+use crate::offerings::{self, ClassOfferingFacts, OfferingRequirements, TypeOfferingFacts};
 use crate::ports::ec2::{DescribeInstanceTypes, InstanceTypeInfo, InstanceTypeOffering};
 use crate::ports::{AwsError, Ec2, Filter, all_pages};
 use crate::pricing::Pricing;
@@ -69,6 +73,8 @@ pub struct InstanceTypeSettings {
     pub reserved_enis: u32,
     /// Decides if expressions in `spec.kubelet` are evaluated.
     pub expressions: KubeletExpressions,
+    /// True if capacity reservations have offerings.
+    pub reserved_capacity: bool,
 }
 
 impl InstanceTypeSettings {
@@ -83,6 +89,7 @@ impl InstanceTypeSettings {
             } else {
                 KubeletExpressions::Ignore
             },
+            reserved_capacity: settings.reserved_capacity,
         }
     }
 }
@@ -90,13 +97,15 @@ impl InstanceTypeSettings {
 /// The instance types of a region, and a list of them for each node class.
 ///
 /// As long as nothing changes, a class gets clones of one list ([`InstanceTypes::is_same`]), also
-/// after its list has expired and was built again. A mark of missing capacity changes only the
-/// states of the lists. Lists of several classes share their equal parts.
+/// after its list has expired and was built again. A mark of missing capacity, a free slot of a
+/// reservation and a zonal shift change only the states of the lists. Lists of several classes share
+/// their equal parts.
 #[derive(Debug)]
 pub struct InstanceTypeCatalogue {
     settings: InstanceTypeSettings,
     pricing: Arc<Pricing>,
-    unavailable: Arc<UnavailableOfferings>,
+    sources: StateSources,
+    groups: Arc<KnownPlacementGroups>,
     clock: Clock,
     state: Mutex<CatalogueState>,
 }
@@ -115,12 +124,12 @@ struct CatalogueState {
 
 #[derive(Debug)]
 struct CachedList {
-    zones: Vec<ZoneInfo>,
-    /// The list without marks of missing capacity.
+    states: ClassStates,
+    /// The list without marks of missing capacity, zonal shifts and free slots.
     unmarked: InstanceTypes,
-    /// The list with the marks of `change_number`.
+    /// The list with the states of `version`.
     current: InstanceTypes,
-    change_number: u64,
+    version: StateVersion,
     expires: Timestamp,
     last_used: Timestamp,
 }
@@ -133,7 +142,32 @@ impl InstanceTypeCatalogue {
         unavailable: Arc<UnavailableOfferings>,
         clock: Clock,
     ) -> Self {
-        Self { settings, pricing, unavailable, clock, state: Mutex::default() }
+        let slots = Arc::new(ReservationSlots::new(clock));
+        let shifted_zones = Arc::new(ShiftedZones::new(clock));
+        let groups = Arc::new(KnownPlacementGroups::new(clock));
+        let sources = StateSources { unavailable, slots, shifted_zones };
+        Self { settings, pricing, sources, groups, clock, state: Mutex::default() }
+    }
+
+    /// Reads the free slots of capacity reservations from this store. Without it no slot is free.
+    #[must_use]
+    pub fn with_reservation_slots(mut self, slots: Arc<ReservationSlots>) -> Self {
+        self.sources.slots = slots;
+        self
+    }
+
+    /// Reads the placement groups of classes from this store. Without it no class has one.
+    #[must_use]
+    pub fn with_placement_groups(mut self, groups: Arc<KnownPlacementGroups>) -> Self {
+        self.groups = groups;
+        self
+    }
+
+    /// Reads zonal shifts from this store. Without it no zone is shifted.
+    #[must_use]
+    pub fn with_shifted_zones(mut self, shifted_zones: Arc<ShiftedZones>) -> Self {
+        self.sources.shifted_zones = shifted_zones;
+        self
     }
 
     /// Returns the prices of the offerings. A new price becomes visible when a list is built again.
@@ -195,29 +229,31 @@ impl InstanceTypeCatalogue {
     /// Returns all types for a class, sorted by name, with those that are unavailable.
     pub fn list(&self, class: &EC2NodeClass) -> Result<InstanceTypes, InstanceTypeError> {
         let now = self.clock.now();
-        let change_number = self.unavailable.change_number();
+        let version = self.sources.version();
+        let group = self.groups.get(class);
         let mut state = self.lock();
         state.check_complete()?;
-        let key = class_key(class);
+        let key = class_key(class, group.as_deref());
         let is_live = state.lists.get(&key).is_some_and(|list| list.expires > now);
         if !is_live {
-            let facts = NodeClassFacts::new(class, self.settings.expressions)?;
+            let facts = NodeClassFacts::new(class, self.settings.expressions, group)?;
             if facts.zones.is_empty() {
                 return Err(InstanceTypeError::NoSubnets);
             }
             let unmarked = state.build_list(&key, &facts, self)?;
-            let current = self.with_marks(&unmarked, &facts.zones);
+            let states = ClassStates { zones: facts.zones, group_id: facts.group.map(|group| group.id.clone()) };
+            let current = self.sources.apply(&states, &unmarked, &version);
             let expires = now.saturating_add(LIST_TTL).unwrap_or(Timestamp::MAX);
-            let list = CachedList { zones: facts.zones, unmarked, current, change_number, expires, last_used: now };
+            let list = CachedList { states, unmarked, current, version: version.clone(), expires, last_used: now };
             state.insert_list(key.clone(), list, now);
         }
         let Some(list) = state.lists.get_mut(&key) else {
             return Err(InstanceTypeError::NoInstanceTypes);
         };
         list.last_used = now;
-        if list.change_number != change_number {
-            list.current = self.with_marks(&list.unmarked, &list.zones);
-            list.change_number = change_number;
+        if list.version != version {
+            list.current = self.sources.apply(&list.states, &list.unmarked, &version);
+            list.version = version;
         }
         Ok(list.current.clone())
     }
@@ -239,14 +275,10 @@ impl InstanceTypeCatalogue {
         class: &EC2NodeClass,
         names: impl IntoIterator<Item = &'a str>,
     ) -> Result<Vec<&'a str>, InstanceTypeError> {
-        let facts = NodeClassFacts::new(class, self.settings.expressions)?;
+        let facts = NodeClassFacts::new(class, self.settings.expressions, self.groups.get(class))?;
         let state = self.lock();
         let is_compatible = |name: &&str| state.types.get(*name).is_some_and(|info| is_compatible(info, &facts));
         Ok(names.into_iter().filter(is_compatible).collect())
-    }
-
-    fn with_marks(&self, list: &InstanceTypes, zones: &[ZoneInfo]) -> InstanceTypes {
-        offerings::without_unavailable(list, zones, &self.unavailable.snapshot())
     }
 
     fn lock(&self) -> MutexGuard<'_, CatalogueState> {
@@ -332,8 +364,10 @@ fn build_type(
         zones: &zones,
         is_compatible: is_compatible(info, class),
     };
+    let reservations = if catalogue.settings.reserved_capacity { &class.reservations[..] } else { &[] };
+    let class_facts = ClassOfferingFacts { zones: &class.zones, reservations, group: class.group.as_deref() };
     let (offerings, states) =
-        offerings::open_offerings(facts, all_zones, &class.zones, &catalogue.pricing, offering_requirements);
+        offerings::type_offerings(facts, all_zones, class_facts, &catalogue.pricing, offering_requirements);
     let storage = capacity::ephemeral_storage(info, class)?;
     let instance_type = InstanceType {
         name: Str::new(&info.name),

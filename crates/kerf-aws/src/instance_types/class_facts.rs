@@ -1,6 +1,8 @@
 //! The facts about a node class that its instance types depend on, and the key by which equal
 //! classes share one list (spec 05 §4.13).
 
+use std::sync::Arc;
+
 use kerf_api::ec2nodeclass::{
     AmiFamily, BlockDeviceMapping, CapacityReservation, EC2NodeClass, InstanceStorePolicy, InterfaceType,
     NetworkInterface,
@@ -10,6 +12,7 @@ use serde_json::json;
 use super::ami_family::AmiFamilyRules;
 use super::kubelet::{KubeletError, KubeletExpressions, KubeletSettings, ResolvedKubelet};
 use crate::offerings::{ZoneInfo, zones_of_subnets};
+use crate::ports::ec2::PlacementGroup;
 
 /// The facts about a node class that its instance types depend on.
 #[derive(Debug, Clone)]
@@ -25,11 +28,18 @@ pub(crate) struct NodeClassFacts {
     pub(crate) reservations: Vec<CapacityReservation>,
     pub(crate) needs_nested_virtualization: bool,
     pub(crate) has_connection_tracking: bool,
+    /// The resolved placement group; `None` if the class has none or it is unknown.
+    pub(crate) group: Option<Arc<PlacementGroup>>,
 }
 
 impl NodeClassFacts {
-    /// Reads the facts from spec and status. Fails if `spec.kubelet` cannot be used.
-    pub(crate) fn new(class: &EC2NodeClass, expressions: KubeletExpressions) -> Result<Self, KubeletError> {
+    /// Reads the facts from spec and status. Fails if `spec.kubelet` cannot be used. `group` is the
+    /// placement group that the class selects.
+    pub(crate) fn new(
+        class: &EC2NodeClass,
+        expressions: KubeletExpressions,
+        group: Option<Arc<PlacementGroup>>,
+    ) -> Result<Self, KubeletError> {
         let spec = class.spec.clone().unwrap_or_default();
         let status = class.status.clone().unwrap_or_default();
         let nested_virtualization = spec.cpu_options.as_ref().and_then(|cpu| cpu.nested_virtualization.as_deref());
@@ -43,6 +53,7 @@ impl NodeClassFacts {
             block_devices: spec.block_device_mappings.unwrap_or_default(),
             network_interfaces: spec.network_interfaces,
             reservations: status.capacity_reservations.unwrap_or_default(),
+            group,
         })
     }
 
@@ -68,7 +79,7 @@ impl NodeClassFacts {
 
 /// Returns a text that is equal for classes with equal instance types. It holds everything that can
 /// change the result; the order of lists whose order has no meaning is removed.
-pub(super) fn class_key(class: &EC2NodeClass) -> String {
+pub(super) fn class_key(class: &EC2NodeClass, group: Option<&PlacementGroup>) -> String {
     let spec = class.spec.as_ref();
     let status = class.status.as_ref();
     let sorted = |mut texts: Vec<String>| {
@@ -90,6 +101,7 @@ pub(super) fn class_key(class: &EC2NodeClass) -> String {
         "blockDevices": spec.and_then(|spec| spec.block_device_mappings.as_ref()),
         "instanceStorePolicy": spec.and_then(|spec| spec.instance_store_policy.as_ref()),
         "family": spec.map(|spec| spec.effective_ami_family().to_string()),
+        "placementGroup": group.map(|group| json!([group.id, group.strategy, group.partition_count])),
         "cpuOptions": spec.and_then(|spec| spec.cpu_options.as_ref()),
         "connectionTracking": spec.is_some_and(|spec| spec.connection_tracking.is_some()),
     })

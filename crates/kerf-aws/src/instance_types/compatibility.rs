@@ -9,6 +9,7 @@ pub(super) fn is_compatible(info: &InstanceTypeInfo, class: &NodeClassFacts) -> 
     supports_interfaces(info, class)
         && !(class.is_al2023() && info.name.starts_with("a1."))
         && (!class.needs_nested_virtualization || has_processor_feature(info, "nested-virtualization"))
+        && class.group.as_ref().is_none_or(|group| supports_strategy(info, &group.strategy))
         && (!class.has_connection_tracking || info.hypervisor == "nitro")
 }
 
@@ -27,6 +28,10 @@ fn supports_interfaces(info: &InstanceTypeInfo, class: &NodeClassFacts) -> bool 
         && info.network.ena_support != "unsupported"
         && interfaces.iter().all(|interface| has_position(interface.network_card_index, interface.device_index))
         && class.efa_only_count() <= efa_max
+}
+
+fn supports_strategy(info: &InstanceTypeInfo, strategy: &str) -> bool {
+    info.placement.supported_strategies.iter().any(|known| known == strategy)
 }
 
 fn has_processor_feature(info: &InstanceTypeInfo, feature: &str) -> bool {

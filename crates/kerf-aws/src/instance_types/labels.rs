@@ -32,6 +32,14 @@ pub(super) fn requirements(
     if !zone_ids.is_empty() {
         values.push((aws::ZONE_ID, zone_ids));
     }
+    // Unlike all other labels these two are not set at all without a value.
+    if let Some(group) = &class.group {
+        values.push((aws::PLACEMENT_GROUP_ID, vec![Str::new(&group.id)]));
+        let partitions: Vec<Str> = group.partitions().map(|partition| Str::from(partition.to_string())).collect();
+        if !partitions.is_empty() {
+            values.push((aws::PLACEMENT_GROUP_PARTITION, partitions));
+        }
+    }
     values.into_iter().map(|(key, values)| Requirement::one_of(Str::new_static(key), values))
 }
 

@@ -18,6 +18,7 @@ use crate::settings::AwsSettings;
 use crate::unavailable_offerings::{InstancePool, PoolScope, UnavailableOfferings};
 
 mod karpenter;
+mod offerings;
 
 /// A catalogue on a stopped clock, and the stores that it reads.
 struct TestCatalogue {

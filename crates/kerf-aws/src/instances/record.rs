@@ -33,6 +33,8 @@ pub(crate) struct InstanceRecord {
     /// The reservation of a reserved instance.
     pub(crate) reservation: Option<RecordedReservation>,
     pub(crate) tenancy: String,
+    /// Partition of the placement group; `None` if unknown.
+    pub(crate) partition: Option<i32>,
     /// Number of EFA interfaces.
     pub(crate) efa_count: usize,
     pub(crate) tags: Tags,
@@ -83,6 +85,7 @@ impl InstanceRecord {
             capacity_type,
             reservation,
             tenancy,
+            partition: Some(instance.partition_number).filter(|number| *number > 0),
             tags: instance.tags,
         }
     }

@@ -72,6 +72,13 @@ fn instance_labels(record: &InstanceRecord, data: TypeData<'_>) -> BTreeMap<Stri
         set(aws::CAPACITY_RESERVATION_TYPE, reservation.reservation_type);
         set(aws::CAPACITY_RESERVATION_INTERRUPTIBLE, if reservation.is_interruptible { "true" } else { "false" });
     }
+    // An empty partition waits for the one that EC2 chooses (spec 05 §9).
+    let has_partitions =
+        data.instance_type.is_some_and(|own| own.requirements.get(aws::PLACEMENT_GROUP_PARTITION).is_some());
+    if has_partitions {
+        let partition = record.partition.map(|partition| partition.to_string()).unwrap_or_default();
+        set(aws::PLACEMENT_GROUP_PARTITION, &partition);
+    }
     if let Some(pool) = record.tag(labels::NODEPOOL) {
         set(labels::NODEPOOL, pool);
     }

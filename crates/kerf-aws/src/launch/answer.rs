@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use jiff::Timestamp;
 use kerf_api::ec2nodeclass::EC2NodeClass;
 use kerf_api::labels;
 use kerf_api::quantity::Quantity;
@@ -16,6 +17,7 @@ use super::candidate::{meets, single_value};
 use super::capacity::is_reserved;
 use super::claim::LaunchClaim;
 use super::error::AttemptError;
+use super::placement::LaunchPlacement;
 use super::template_groups::{EFA_RESOURCE, TemplateGroup};
 use crate::aws_errors::{
     INSUFFICIENT_ADDRESSES, SPOT_ROLE_MISSING, failure_reason, is_spread_group_full, is_unfulfillable_capacity,
@@ -40,6 +42,9 @@ pub(super) struct AnsweredLaunch<'a, 't> {
     pub(super) tenancy: &'static str,
     pub(super) narrowed: &'a Requirements,
     pub(super) subnets: &'a BTreeMap<String, SubnetChoice>,
+    pub(super) placement: &'a LaunchPlacement,
+    /// Time at which the fleet was requested.
+    pub(super) began_at: Timestamp,
     pub(super) launch: FleetLaunch,
 }
 
@@ -71,8 +76,8 @@ impl<'t> AnsweredLaunch<'_, 't> {
             context.unavailable.mark_subnet(subnet);
             context.subnets.mark_full(subnet);
         }
-        // The free slots of a reservation are counted elsewhere; no pool is marked for it.
         if is_reserved(self.capacity_type) {
+            self.mark_reservation_full(error);
             return;
         }
         if error.code == SPOT_ROLE_MISSING {
@@ -82,16 +87,31 @@ impl<'t> AnsweredLaunch<'_, 't> {
             let event = Event::new(claim_reference(self.claim.claim), EventType::Warning, "", message);
             context.events.publish(event);
         }
-        let is_marked = is_unfulfillable_capacity(&error.code) && !is_spread_group_full(&error.code, &error.message);
-        if let (true, Some(instance_type), Some(zone)) = (is_marked, &error.instance_type, &error.zone)
-            && !instance_type.is_empty()
-            && !zone.is_empty()
-        {
-            self.mark_pool(instance_type, zone, &error.code);
+        let Some((instance_type, zone)) = pool_of(error).filter(|_| is_unfulfillable_capacity(&error.code)) else {
+            return;
+        };
+        match self.placement.group_id() {
+            // A full spread group takes no instance of any type in the zone.
+            Some(group) if is_spread_group_full(&error.code, &error.message) => {
+                for other in self.types.iter() {
+                    self.mark_pool(&other.name, zone, &error.code, PoolScope::PlacementGroup(group.to_owned()));
+                }
+            }
+            Some(_) | None => self.mark_pool(instance_type, zone, &error.code, self.placement.scope()),
         }
     }
 
-    fn mark_pool(&self, instance_type: &str, zone: &str, reason: &str) {
+    /// Records that the reservation of a type in a zone has no free slot. No pool is marked.
+    fn mark_reservation_full(&self, error: &FleetError) {
+        let is_full = is_unfulfillable_capacity(&error.code) && !is_spread_group_full(&error.code, &error.message);
+        let Some((instance_type, zone)) = pool_of(error).filter(|_| is_full) else { return };
+        let reservation = self.types.find(instance_type).and_then(|found| self.reservation(found, zone));
+        if let Some(reservation) = reservation {
+            self.context.reservation_slots.mark_full(&reservation.id);
+        }
+    }
+
+    fn mark_pool(&self, instance_type: &str, zone: &str, reason: &str, scope: PoolScope) {
         debug!(
             reason,
             "instance-type" = instance_type,
@@ -105,7 +125,7 @@ impl<'t> AnsweredLaunch<'_, 't> {
             instance_type: instance_type.to_owned(),
             zone: zone.to_owned(),
             capacity_type: self.capacity_type.to_owned(),
-            scope: PoolScope::Unscoped,
+            scope,
         });
     }
 
@@ -138,9 +158,13 @@ impl<'t> AnsweredLaunch<'_, 't> {
             capacity_type: self.capacity_type,
             reservation: self.reservation(instance_type, &launched.zone),
             tenancy: self.tenancy.to_owned(),
+            partition: self.placement.partition,
             efa_count,
             tags: self.tags.clone(),
         };
+        if let Some(reservation) = &record.reservation {
+            self.context.reservation_slots.record_launch(&reservation.id, self.began_at);
+        }
         Ok((record, instance_type.instance_type().clone()))
     }
 
@@ -172,6 +196,15 @@ impl<'t> AnsweredLaunch<'_, 't> {
             is_interruptible: value(labels::aws::CAPACITY_RESERVATION_INTERRUPTIBLE) == "true",
         })
     }
+}
+
+/// Returns type and zone of an error. Returns `None` if EC2 reports no override.
+fn pool_of(error: &FleetError) -> Option<(&str, &str)> {
+    let non_empty = |text: &'_ Option<String>| text.as_deref().is_some_and(|text| !text.is_empty());
+    if !non_empty(&error.instance_type) || !non_empty(&error.zone) {
+        return None;
+    }
+    error.instance_type.as_deref().zip(error.zone.as_deref())
 }
 
 /// Returns code and message of an error as conditions and logs show them.

@@ -13,6 +13,7 @@ use super::capacity::{choose_capacity_type, choose_tenancy, log_on_demand_fallba
 use super::claim::LaunchClaim;
 use super::error::AttemptError;
 use super::fleet_request::{FleetInput, NamedTemplate, fleet_request};
+use super::placement::LaunchPlacement;
 use super::template_groups::{TemplateGroup, template_groups};
 use crate::context::AwsContext;
 use crate::instance_types::KubeletSettings;
@@ -37,6 +38,7 @@ struct LaunchPlan<'a> {
     tenancy: &'static str,
     /// The claim's requirements with the capacity type of the launch.
     narrowed: Requirements,
+    placement: LaunchPlacement,
 }
 
 /// Launches an instance of one of the types, which the filters have left, and returns it with its
@@ -59,6 +61,7 @@ pub(super) async fn launch_instance(
         capacity_type,
         tenancy: choose_tenancy(&claim.requirements),
         narrowed: narrowed(&claim.requirements, capacity_type),
+        placement: LaunchPlacement::new(context, class, &claim.requirements),
     };
     let first = plan.attempt().await;
     let result = match first {
@@ -90,6 +93,7 @@ impl LaunchPlan<'_> {
         let request = fleet_request(input, &templates).map_err(|error| AttemptError::Templates(Box::new(error)))?;
         let overrides = request.configs.iter().flat_map(|config| &config.overrides);
         let requested_subnets: BTreeSet<String> = overrides.map(|choice| choice.subnet_id.clone()).collect();
+        let began_at = context.clock.now();
         let result = context.fleets.launch_one(request).await;
         let launched = result.as_ref().ok().and_then(|launch| launch.instance.as_ref());
         let launched_subnets = launched.map(|instance| instance.subnet_id.clone()).into_iter().collect();
@@ -106,6 +110,8 @@ impl LaunchPlan<'_> {
                 tenancy: self.tenancy,
                 narrowed: &self.narrowed,
                 subnets: &subnets,
+                placement: &self.placement,
+                began_at,
                 launch,
             }),
             Err(error) if error.is_launch_template_not_found() => {
@@ -155,8 +161,8 @@ impl LaunchPlan<'_> {
                 reservation: group.reservation.clone(),
                 uses_reservations: self.context.settings.reserved_capacity,
                 tenancy: self.tenancy,
-                placement_group_id: None,
-                partition: None,
+                placement_group_id: self.placement.group_id().map(str::to_owned),
+                partition: self.placement.partition,
                 needs_enclave: ENCLAVE_RESOURCES.iter().any(|name| self.claim.requests_resource(name)),
                 labels: user_data::node_labels(&claim_labels, self.capacity_type, family),
                 taints: taints.clone(),

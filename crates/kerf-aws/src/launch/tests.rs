@@ -1,5 +1,7 @@
 //! Launches through the facade, on an EC2 in memory.
 
+mod reserved;
+
 use std::collections::BTreeSet;
 
 use kerf_api::labels::{self, aws};

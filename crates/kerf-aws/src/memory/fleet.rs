@@ -10,6 +10,9 @@ use super::AwsFailure;
 use super::instances::check_tag_keys;
 use super::market::{CapacityPool, Stock};
 use super::records::{LaunchedInstance, StoredTemplate};
+use super::reserved_launches::{
+    CAPACITY_BLOCK, RESERVED_CAPACITY, is_reserved_capacity, no_free_slot, used_reservation,
+};
 use super::state::{AwsState, Transition};
 use crate::ports::Tags;
 use crate::ports::ec2::{
@@ -209,7 +212,8 @@ impl AwsState {
         let subnet = self.check_launch(candidate, &request.target, now)?;
         let address_count = address_count(&candidate.template.data);
         let by_addresses = (self.free_addresses(&subnet) / address_count.max(1)) as usize;
-        let count = self.market.stock(&candidate.pool).at_most(wanted).min(by_addresses);
+        let by_reservation = self.free_slots(&candidate.template.data, &request.target);
+        let count = self.market.stock(&candidate.pool).at_most(wanted).min(by_addresses).min(by_reservation);
         if count == 0 {
             return Err(self.shortage(candidate));
         }
@@ -219,7 +223,10 @@ impl AwsState {
 
     /// Returns the error of an override from which no further instance can be launched.
     fn shortage(&self, candidate: &Candidate) -> AwsFailure {
-        let CapacityPool { instance_type, zone, .. } = &candidate.pool;
+        let CapacityPool { instance_type, zone, capacity_type } = &candidate.pool;
+        if is_reserved_capacity(capacity_type) {
+            return no_free_slot();
+        }
         if self.market.stock(&candidate.pool).at_most(1) == 0 {
             return AwsFailure::new(
                 500,
@@ -273,14 +280,8 @@ impl AwsState {
                 "Value ({profile}) for parameter iamInstanceProfile.name is invalid. Invalid IAM Instance Profile name"
             )));
         }
-        if let Some(group) = &data.placement.group_id {
-            let message = format!("The Placement Group '{group}' is unknown.");
-            return Err(AwsFailure::bad_request("InvalidPlacementGroup.Unknown", message));
-        }
-        if let Some(id) = data.capacity_reservation.as_ref().and_then(|own| own.reservation_id.as_ref()) {
-            let message = format!("The capacity reservation ID '{id}' does not exist");
-            return Err(AwsFailure::bad_request("InvalidCapacityReservationId.NotFound", message));
-        }
+        self.check_placement(data)?;
+        self.check_reservation(data, target, &candidate.pool)?;
         Ok(subnet.clone())
     }
 
@@ -321,10 +322,8 @@ impl AwsState {
         let usage_class = match target {
             FleetTarget::Spot { .. } => "spot",
             FleetTarget::OnDemand { .. } => "on-demand",
-            FleetTarget::CapacityBlock | FleetTarget::ReservedCapacity => {
-                let message = "There is no reserved capacity for the requested instance type.";
-                return Err(AwsFailure::bad_request("ReservationCapacityExceeded", message));
-            }
+            FleetTarget::ReservedCapacity => "on-demand",
+            FleetTarget::CapacityBlock => "capacity-block",
         };
         let classes = &info.supported_usage_classes;
         if !classes.is_empty() && !classes.iter().any(|class| class == usage_class) {
@@ -367,15 +366,15 @@ impl AwsState {
             launched_at: Some(now),
             private_dns_name: self.private_dns_name(private_address),
             spot_request_id: is_spot.then(|| self.new_id("sir")),
-            lifecycle: is_spot.then(|| "spot".to_owned()),
-            capacity_reservation_id: None,
+            lifecycle: self.lifecycle(&template.data, &request.target).map(str::to_owned),
+            capacity_reservation_id: used_reservation(&template.data, &request.target).map(str::to_owned),
             capacity_reservation_preference: template
                 .data
                 .capacity_reservation
                 .as_ref()
                 .map(|own| own.preference.clone()),
             tenancy: if tenancy.is_empty() { "default".to_owned() } else { tenancy.clone() },
-            partition_number: 0,
+            partition_number: self.partition(&template.data),
             interface_types: if interfaces.is_empty() {
                 vec![interface_type(None)]
             } else {
@@ -439,8 +438,8 @@ fn capacity_type(target: &FleetTarget) -> &'static str {
     match target {
         FleetTarget::Spot { .. } => "spot",
         FleetTarget::OnDemand { .. } => "on-demand",
-        FleetTarget::CapacityBlock => "capacity-block",
-        FleetTarget::ReservedCapacity => "reserved-capacity",
+        FleetTarget::CapacityBlock => CAPACITY_BLOCK,
+        FleetTarget::ReservedCapacity => RESERVED_CAPACITY,
     }
 }
 

@@ -75,9 +75,9 @@ impl NodeClassController {
         let mut work = ClassReconcile::new(class.clone(), has_reservations, context.clock.now());
         let mut results = vec![amis::resolve(&context.amis, &self.logged, &mut work).await];
         if has_reservations {
-            results.push(capacity_reservations::resolve(&mut work));
+            results.push(capacity_reservations::resolve(&context.reservations, &self.logged, &mut work).await);
         }
-        results.push(placement_group::resolve(&mut work));
+        results.push(placement_group::resolve(&context.placement_groups, &self.logged, &mut work).await);
         results.push(subnets::resolve(&context.subnets, &self.logged, &mut work).await);
         results.push(security_groups::resolve(&context.security_groups, &self.logged, &mut work).await);
         results.push(instance_profile::resolve(&context.instance_profiles, &self.recent_profiles, &mut work).await);

@@ -38,9 +38,18 @@ pub(crate) enum NodeClassError {
     /// The security groups cannot be found.
     #[error("getting security groups, {0}")]
     SecurityGroups(#[source] AwsError),
-    /// A field of the spec is not supported yet.
-    #[error("{0} is not supported yet; remove the field")]
-    Unsupported(&'static str),
+    /// The capacity reservations cannot be listed.
+    #[error("listing capacity reservations, {0}")]
+    CapacityReservations(#[source] AwsError),
+    /// The placement group cannot be described.
+    #[error("resolving placement group, {cause} (placement-group={group})")]
+    PlacementGroup {
+        /// ID or name of the group.
+        group: String,
+        /// The failure of the call.
+        #[source]
+        cause: AwsError,
+    },
     /// The instance profile cannot be read, deleted or listed.
     #[error(transparent)]
     InstanceProfile(#[from] InstanceProfileError),
@@ -77,6 +86,8 @@ impl NodeClassError {
         match self {
             Self::Amis(AmiError::Describe(cause) | AmiError::Parameter(cause))
             | Self::Subnets(cause)
+            | Self::CapacityReservations(cause)
+            | Self::PlacementGroup { cause, .. }
             | Self::SecurityGroups(cause) => vec![cause],
             Self::InstanceProfile(error) | Self::CreateInstanceProfile(error) => vec![error.aws_error()],
             Self::ClusterCidr(error) => error.aws_error().into_iter().collect(),
@@ -85,23 +96,31 @@ impl NodeClassError {
             Self::Amis(AmiError::UnsupportedAlias(_) | AmiError::InvalidAlias(_) | AmiError::NoneFound(_))
             | Self::Decode(_)
             | Self::Api { .. }
-            | Self::Unsupported(_)
             | Self::Kubelet(_)
             | Self::Tags(_)
             | Self::Hash(_) => Vec::new(),
         }
     }
 
+    /// Returns the field of the error that no AWS call has.
+    fn log_field(&self) -> Option<(String, Value)> {
+        if let Self::PlacementGroup { group, .. } = self {
+            return Some(("placement-group".to_owned(), Value::from(group.as_str())));
+        }
+        None
+    }
+
     fn is_terminal(&self) -> bool {
         match self {
             Self::Amis(AmiError::UnsupportedAlias(_) | AmiError::InvalidAlias(_))
-            | Self::Unsupported(_)
             | Self::Kubelet(_)
             | Self::Tags(_)
             | Self::Decode(_)
             | Self::Hash(_) => true,
             Self::Amis(AmiError::Describe(_) | AmiError::Parameter(_) | AmiError::NoneFound(_))
             | Self::Api { .. }
+            | Self::CapacityReservations(_)
+            | Self::PlacementGroup { .. }
             | Self::Subnets(_)
             | Self::SecurityGroups(_)
             | Self::InstanceProfile(_)
@@ -137,7 +156,8 @@ impl ReconcileError for NodeClassErrors {
 
     /// A key that occurs more than once gets the ending `s` and holds an array (spec 06 §1.2).
     fn log_fields(&self) -> Vec<(String, Value)> {
-        let fields = self.0.iter().flat_map(NodeClassError::aws_errors).flat_map(AwsError::log_fields);
+        let own = self.0.iter().filter_map(NodeClassError::log_field);
+        let fields = self.0.iter().flat_map(NodeClassError::aws_errors).flat_map(AwsError::log_fields).chain(own);
         let mut by_key: std::collections::BTreeMap<String, Vec<Value>> = std::collections::BTreeMap::new();
         for (key, value) in fields {
             by_key.entry(key).or_default().push(value);

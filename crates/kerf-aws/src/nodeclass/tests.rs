@@ -6,4 +6,5 @@ mod dry_runs;
 mod hashes;
 mod process;
 mod profiles;
+mod reserved;
 mod test_env;

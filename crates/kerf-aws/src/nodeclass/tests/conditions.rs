@@ -282,19 +282,3 @@ async fn a_failed_lookup_of_the_service_cidr() {
     let expected = "ValidationSucceeded=False ClusterCIDRResolutionFailed: Failed to detect the cluster CIDR";
     assert_eq!(condition, expected);
 }
-
-// spec 06 #21
-#[tokio::test(start_paused = true)]
-async fn reservations_and_placement_groups_are_rejected_until_they_are_supported() {
-    let env = NodeClassEnv::new().await;
-    env.create_class(
-        "default",
-        json!({"placementGroupSelector": {"name": "g"}, "capacityReservationSelectorTerms": [{"id": "cr-1"}]}),
-    )
-    .await;
-    let text = env.reconcile("default").await.unwrap_err().to_string();
-    let expected = "spec.capacityReservationSelectorTerms is not supported yet; remove the field; \
-                    spec.placementGroupSelector is not supported yet; remove the field";
-    assert_eq!(text, expected);
-    assert!(env.condition("default", "Ready").await.starts_with("Ready=False"));
-}

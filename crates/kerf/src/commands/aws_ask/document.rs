@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 use kerf_api::ec2nodeclass::EC2NodeClass;
 use kerf_api::nodeclaim::NodeClaim;
 use kerf_aws::data::ShippedCatalogue;
-use kerf_aws::ports::ec2::{InstanceTypeInfo, InstanceTypeOffering};
+use kerf_aws::ports::Tags;
+use kerf_aws::ports::ec2::{InstanceTypeInfo, InstanceTypeOffering, PlacementGroup};
 use kerf_aws::{AwsSettings, ClusterFacts};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -23,7 +24,12 @@ pub(super) struct Document {
     offerings: Option<Vec<OfferingEntry>>,
     pub(super) prices: Option<Prices>,
     subnets: Option<Vec<Value>>,
+    pub(super) placement_groups: Option<Vec<PlacementGroupEntry>>,
+    /// IDs of zones.
+    pub(super) shifted_zones: Option<Vec<String>>,
     pub(super) unavailable: Option<Vec<Mark>>,
+    /// Free slots by ID of the reservation.
+    pub(super) reservations: Option<BTreeMap<String, i32>>,
     node_class: Option<Value>,
     node_claim: Option<Value>,
     pub(super) max_pods: Option<i64>,
@@ -74,6 +80,32 @@ pub(super) struct Mark {
     pub(super) placement_group: String,
     pub(super) partition: String,
     pub(super) subnet: String,
+}
+
+/// A placement group as EC2 describes it. Without a state it is available.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub(super) struct PlacementGroupEntry {
+    group_id: String,
+    group_name: String,
+    state: Option<String>,
+    strategy: String,
+    partition_count: Option<i32>,
+    spread_level: Option<String>,
+}
+
+impl PlacementGroupEntry {
+    pub(super) fn to_group(&self) -> PlacementGroup {
+        PlacementGroup {
+            id: self.group_id.clone(),
+            name: self.group_name.clone(),
+            state: text_or(self.state.as_ref(), "available").to_owned(),
+            strategy: self.strategy.clone(),
+            partition_count: self.partition_count,
+            spread_level: self.spread_level.clone(),
+            tags: Tags::new(),
+        }
+    }
 }
 
 #[derive(Debug, Deserialize)]

@@ -3,12 +3,16 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use jiff::Timestamp;
+use kerf_api::ec2nodeclass::EC2NodeClass;
 use kerf_api::labels::{self, aws};
 use kerf_api::slim::ResourceList;
 use kerf_aws::data::ShippedCatalogue;
 use kerf_aws::instance_types::{InstanceTypeCatalogue, InstanceTypeSettings};
+use kerf_aws::memory::{Account, MemoryAws, MemorySettings};
 use kerf_aws::pricing::Pricing;
 use kerf_aws::unavailable_offerings::{InstancePool, PoolScope, UnavailableOfferings};
+use kerf_aws::{KnownPlacementGroups, PlacementGroups, ReservationSlots, ShiftedZones};
 use kerf_engine::Price;
 use kerf_engine::catalogue::{InstanceTypeRef, OfferingRef};
 use kerf_engine::requirement::{Requirement, Requirements};
@@ -16,7 +20,7 @@ use kerf_runtime::Clock;
 use serde_json::{Map, Value, json};
 
 use super::QuestionError;
-use super::document::{Document, Mark};
+use super::document::{Document, Mark, PlacementGroupEntry};
 
 /// Returns every type of the node class, sorted by name.
 pub(super) fn answer(document: &Document, common: &ShippedCatalogue) -> Result<Value, QuestionError> {
@@ -31,11 +35,34 @@ pub(super) fn answer(document: &Document, common: &ShippedCatalogue) -> Result<V
         apply_mark(&unavailable, mark);
     }
     let settings = InstanceTypeSettings::new(options.region(), &options.settings());
-    let catalogue = InstanceTypeCatalogue::new(settings, pricing, unavailable, clock);
+    let slots = Arc::new(ReservationSlots::new(clock));
+    slots.set_free(document.reservations.iter().flatten().map(|(id, free)| (id.clone(), *free)));
+    let shifted_zones = Arc::new(ShiftedZones::new(clock));
+    shifted_zones.replace(document.shifted_zones.iter().flatten().map(|id| (id.clone(), Timestamp::MAX)));
+    let catalogue = InstanceTypeCatalogue::new(settings, pricing, unavailable, clock)
+        .with_reservation_slots(slots)
+        .with_placement_groups(placement_groups(document, &class, clock)?)
+        .with_shifted_zones(shifted_zones);
     catalogue.set_catalogue(known.instance_types, known.offerings);
     let list = catalogue.list(&class).map_err(QuestionError::other)?;
     let types: Vec<Value> = list.iter().map(describe_type).collect();
     Ok(json!({ "instanceTypes": types }))
+}
+
+/// Resolves the placement group of the class with the provider's own code.
+fn placement_groups(
+    document: &Document,
+    class: &EC2NodeClass,
+    clock: Clock,
+) -> Result<Arc<KnownPlacementGroups>, QuestionError> {
+    let mut account = Account::new(document.options().region());
+    let groups = document.placement_groups.iter().flatten().map(PlacementGroupEntry::to_group);
+    account.placement_groups = groups.map(|group| (group.id.clone(), group)).collect();
+    let aws = MemoryAws::new(clock, account, MemorySettings::default());
+    let known = Arc::new(KnownPlacementGroups::new(clock));
+    let groups = PlacementGroups::new(Arc::new(aws), known.clone(), clock);
+    futures::executor::block_on(groups.resolve(class)).map_err(QuestionError::other)?;
+    Ok(known)
 }
 
 /// Merges the prices of updates. An update without spot prices is a failed one (spec 05 §7.3).
@@ -68,7 +95,11 @@ fn apply_mark(unavailable: &UnavailableOfferings, mark: &Mark) {
             instance_type: mark.instance_type.clone(),
             zone: mark.zone.clone(),
             capacity_type: mark.capacity_type.clone(),
-            scope: PoolScope::Unscoped,
+            scope: match (mark.placement_group.as_str(), mark.partition.parse()) {
+                ("", _) => PoolScope::Unscoped,
+                (group, Ok(partition)) => PoolScope::Partition { group: group.to_owned(), partition },
+                (group, Err(_)) => PoolScope::PlacementGroup(group.to_owned()),
+            },
         });
     }
 }
