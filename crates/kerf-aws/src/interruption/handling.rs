@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::ObjectReference;
 use kerf_api::annotations::NODECLAIM_TERMINATION_TIMESTAMP;
-use kerf_api::labels;
+use kerf_api::labels::{self, aws};
 use kerf_api::nodeclaim::NodeClaim;
 use kerf_api::slim::Node;
 use kerf_operator::events::{claim_reference, node_reference};
@@ -178,7 +178,9 @@ impl InterruptionHandler {
                 }
             }
             InterruptionKind::CapacityReservationInterrupted => {
-                // AFTER MERGE: reservations
+                if let Some(id) = claim_labels.get(aws::CAPACITY_RESERVATION_ID) {
+                    self.context.reservation_slots.mark_reclaimed(id);
+                }
             }
             InterruptionKind::RebalanceRecommendation
             | InterruptionKind::InstanceStopped

@@ -145,6 +145,22 @@ async fn the_spot_pool_of_an_interrupted_instance_is_unavailable_for_three_minut
     assert!(!is_unavailable("spot", "us-west-2a"));
 }
 
+// spec 06 #94
+#[tokio::test(start_paused = true)]
+async fn the_reservation_of_an_interrupted_instance_has_no_free_slot() {
+    let env = InterruptionEnv::new().await;
+    env.add_claims(0..1).await;
+    let labels = json!({ "metadata": { "labels": { "karpenter.k8s.aws/capacity-reservation-id": "cr-1" } } });
+    let claim = env.claims().patch("a-0", &PatchParams::default(), &kube::api::Patch::Merge(labels)).await.unwrap();
+    env.env.cluster.lock().reset(vec![TrackedClaim::from(claim)]);
+    let slots = env.env.provider.context().reservation_slots.clone();
+    slots.set_free([("cr-1".to_owned(), 5), ("cr-2".to_owned(), 5)]);
+    let warning = "EC2 Capacity Reservation Instance Interruption Warning";
+    env.send(&event(warning, 0, json!({ "instance-action": "terminate" })));
+    env.receive().await.unwrap();
+    assert_eq!((slots.free("cr-1"), slots.free("cr-2")), (0, 5));
+}
+
 // spec 06 #95
 #[tokio::test(start_paused = true)]
 async fn a_message_whose_claim_cannot_be_deleted_appears_again() {
