@@ -19,6 +19,7 @@ use crate::instance_types::InstanceTypeError;
 use crate::instances::{InstanceCallError, InstanceRecord, ProviderIdError, ReadFrom, parse_provider_id};
 use crate::launch::NODE_CLASS_NOT_RESOLVED;
 use crate::node_classes::NodeClassReadError;
+use crate::ports::AwsError;
 
 const NODE_CLASS_DRIFT: &str = "NodeClassDrift";
 const AMI_DRIFT: &str = "AMIDrift";
@@ -46,6 +47,8 @@ pub(crate) enum DriftCheckError {
     ProviderId(ProviderIdError),
     #[error("getting instance, {0}")]
     Instance(#[source] Box<InstanceCallError>),
+    #[error("resolving placement group, {0}")]
+    PlacementGroup(#[source] AwsError),
     #[error("no security groups are present in the status")]
     NoSecurityGroups,
     #[error("no subnets are discovered")]
@@ -79,7 +82,7 @@ pub(crate) async fn check_drift(
         (SECURITY_GROUP_DRIFT, is_security_group_drifted(&class, &instance)?),
         (SUBNET_DRIFT, is_subnet_drifted(&class, &instance)?),
         (CAPACITY_RESERVATION_DRIFT, is_reservation_drifted(context, &class, &instance).await?),
-        (PLACEMENT_GROUP_DRIFT, is_placement_group_drifted(&class, claim)),
+        (PLACEMENT_GROUP_DRIFT, is_placement_group_drifted(context, &class, claim).await?),
     ];
     Ok(checks.into_iter().find(|(_, is_drifted)| *is_drifted).map(|(reason, _)| reason))
 }
@@ -181,11 +184,18 @@ async fn is_reservation_drifted(
     Ok(is_outside(&current))
 }
 
-/// Compares the group of a claim with that of its class. Placement groups are not resolved yet, so
-/// only a class without a selector can be compared.
-fn is_placement_group_drifted(class: &EC2NodeClass, claim: &NodeClaim) -> bool {
-    let has_selector = class.spec.as_ref().is_some_and(|spec| spec.placement_group_selector.is_some());
-    !has_selector && label(claim, aws::PLACEMENT_GROUP_ID).is_some()
+/// Compares the group of a claim with that of its class. While EC2 does not answer, the last known
+/// group counts; without one it is unknown if the claim has drifted.
+async fn is_placement_group_drifted(
+    context: &AwsContext,
+    class: &EC2NodeClass,
+    claim: &NodeClaim,
+) -> Result<bool, DriftCheckError> {
+    let group = match context.placement_groups.resolve(class).await {
+        Ok(group) => group,
+        Err(error) => Some(context.known_groups.get(class).ok_or(DriftCheckError::PlacementGroup(error))?),
+    };
+    Ok(label(claim, aws::PLACEMENT_GROUP_ID) != group.as_ref().map(|group| group.id.as_str()))
 }
 
 #[cfg(test)]

@@ -5,6 +5,8 @@ use kerf_cloud::Instance;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::memory::{AwsFault, AwsFaultRule};
+use crate::ports::ec2::PlacementGroup;
 use crate::testing::{ProviderEnv, claim, on_demand, require};
 
 /// Launches an instance and returns its claim as the controllers write it.
@@ -198,4 +200,30 @@ async fn an_instance_drifts_from_a_reservation_that_its_class_does_not_select_un
     // The record in memory still has the reservation, EC2 does not.
     set_reservation(None);
     assert_eq!(drift(&env, &claim).await, Ok(None));
+}
+
+// spec 06 §7, check 6
+#[tokio::test(start_paused = true)]
+async fn a_claim_drifts_when_the_placement_group_of_its_class_is_another() {
+    let env = ProviderEnv::new().await;
+    let claim = launched(&env).await;
+    let mut group = PlacementGroup { id: "pg-1".into(), name: "racks".into(), ..PlacementGroup::default() };
+    (group.state, group.strategy) = ("available".into(), "cluster".into());
+    env.aws.change_account(|account| account.placement_groups.insert("pg-1".into(), group));
+    env.change_class(|class| class["spec"]["placementGroupSelector"] = json!({"name": "racks"}));
+    env.aws.set_faults(vec![AwsFaultRule::always("DescribePlacementGroups", AwsFault::Throttled)]);
+    let error = drift(&env, &claim).await.unwrap_err();
+    assert!(error.starts_with("resolving placement group, operation error EC2: DescribePlacementGroups"), "{error}");
+    env.aws.set_faults(Vec::new());
+    assert_eq!(drift(&env, &claim).await, reason("PlacementGroupDrift"));
+    let placed = changed(&claim, |claim| {
+        claim["metadata"]["labels"]["karpenter.k8s.aws/placement-group-id"] = json!("pg-1");
+    });
+    assert_eq!(drift(&env, &placed).await, Ok(None));
+    // spec 06 #23: an outage keeps the last known group.
+    tokio::time::sleep(std::time::Duration::from_mins(1)).await;
+    env.aws.set_faults(vec![AwsFaultRule::always("DescribePlacementGroups", AwsFault::Throttled)]);
+    assert_eq!(drift(&env, &placed).await, Ok(None));
+    env.change_class(|class| class["spec"]["placementGroupSelector"] = json!(null));
+    assert_eq!(drift(&env, &placed).await, reason("PlacementGroupDrift"));
 }

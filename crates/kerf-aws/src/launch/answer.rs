@@ -107,6 +107,13 @@ impl<'t> AnsweredLaunch<'_, 't> {
         let Some((instance_type, zone)) = pool_of(error).filter(|_| is_full) else { return };
         let reservation = self.types.find(instance_type).and_then(|found| self.reservation(found, zone));
         if let Some(reservation) = reservation {
+            debug!(
+                reason = error.code,
+                "instance-type" = instance_type,
+                zone,
+                "capacity-reservation-id" = reservation.id,
+                "marking capacity reservation unavailable"
+            );
             self.context.reservation_slots.mark_full(&reservation.id);
         }
     }
@@ -118,6 +125,8 @@ impl<'t> AnsweredLaunch<'_, 't> {
             zone,
             "capacity-type" = self.capacity_type,
             ttl = format!("{}s", MARK_TTL.as_secs()),
+            "placement-group-id" = self.placement.group_id(),
+            "placement-group-partition" = self.placement.partition,
             "fleet-id" = self.launch.fleet_id,
             "removing offering from offerings"
         );

@@ -123,10 +123,12 @@ impl Account {
         }
     }
 
-    /// Adds an EKS cluster with IPv4 addresses.
+    /// Adds an EKS cluster with IPv4 addresses. It is enabled for zonal shift, without any shift.
     pub fn add_cluster(&mut self, name: &str, kubernetes_version: &str) {
+        let arn = format!("arn:aws:eks:{}:{}:cluster/{name}", self.region, self.account_id);
+        self.zonal_shifts.entry(arn.clone()).or_default();
         let cluster = ClusterInfo {
-            arn: Some(format!("arn:aws:eks:{}:{}:cluster/{name}", self.region, self.account_id)),
+            arn: Some(arn),
             endpoint: Some(format!("https://0123456789ABCDEF0123456789ABCDEF.gr7.{}.eks.amazonaws.com", self.region)),
             version: Some(kubernetes_version.to_owned()),
             service_ipv4_cidr: Some("10.100.0.0/16".to_owned()),

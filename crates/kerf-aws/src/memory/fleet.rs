@@ -10,9 +10,7 @@ use super::AwsFailure;
 use super::instances::check_tag_keys;
 use super::market::{CapacityPool, Stock};
 use super::records::{LaunchedInstance, StoredTemplate};
-use super::reserved_launches::{
-    CAPACITY_BLOCK, RESERVED_CAPACITY, is_reserved_capacity, no_free_slot, used_reservation,
-};
+use super::reserved_launches::{CAPACITY_BLOCK, RESERVED_CAPACITY, needs_free_slot, no_free_slot, used_reservation};
 use super::state::{AwsState, Transition};
 use crate::ports::Tags;
 use crate::ports::ec2::{
@@ -212,19 +210,23 @@ impl AwsState {
         let subnet = self.check_launch(candidate, &request.target, now)?;
         let address_count = address_count(&candidate.template.data);
         let by_addresses = (self.free_addresses(&subnet) / address_count.max(1)) as usize;
-        let by_reservation = self.free_slots(&candidate.template.data, &request.target);
-        let count = self.market.stock(&candidate.pool).at_most(wanted).min(by_addresses).min(by_reservation);
+        // Reserved capacity is there whatever others take from the market.
+        let slots = self.free_slots(&candidate.template.data, &candidate.pool);
+        let available = slots.unwrap_or_else(|| self.market.stock(&candidate.pool).at_most(wanted));
+        let count = available.min(wanted).min(by_addresses);
         if count == 0 {
             return Err(self.shortage(candidate));
         }
-        self.market.take(&candidate.pool, count);
+        if slots.is_none() {
+            self.market.take(&candidate.pool, count);
+        }
         Ok((0..count).map(|_| self.launch_one(candidate, request, &subnet, fleet_id, address_count, now)).collect())
     }
 
     /// Returns the error of an override from which no further instance can be launched.
     fn shortage(&self, candidate: &Candidate) -> AwsFailure {
-        let CapacityPool { instance_type, zone, capacity_type } = &candidate.pool;
-        if is_reserved_capacity(capacity_type) {
+        let CapacityPool { instance_type, zone, .. } = &candidate.pool;
+        if needs_free_slot(&candidate.template.data, &candidate.pool) {
             return no_free_slot();
         }
         if self.market.stock(&candidate.pool).at_most(1) == 0 {
@@ -281,7 +283,7 @@ impl AwsState {
             )));
         }
         self.check_placement(data)?;
-        self.check_reservation(data, target, &candidate.pool)?;
+        self.check_reservation(data, &candidate.pool)?;
         Ok(subnet.clone())
     }
 
@@ -366,8 +368,8 @@ impl AwsState {
             launched_at: Some(now),
             private_dns_name: self.private_dns_name(private_address),
             spot_request_id: is_spot.then(|| self.new_id("sir")),
-            lifecycle: self.lifecycle(&template.data, &request.target).map(str::to_owned),
-            capacity_reservation_id: used_reservation(&template.data, &request.target).map(str::to_owned),
+            lifecycle: self.lifecycle(&template.data, &candidate.pool).map(str::to_owned),
+            capacity_reservation_id: used_reservation(&template.data, &candidate.pool).map(str::to_owned),
             capacity_reservation_preference: template
                 .data
                 .capacity_reservation

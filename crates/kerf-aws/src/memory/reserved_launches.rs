@@ -4,26 +4,26 @@ use super::AwsFailure;
 use super::market::CapacityPool;
 use super::reserved_capacity::unknown_group;
 use super::state::AwsState;
-use crate::ports::ec2::{Ec2CapacityReservation, FleetTarget, LaunchTemplateData};
+use crate::ports::ec2::{Ec2CapacityReservation, LaunchTemplateData};
 
-/// Capacity type of pools of reservations.
+const SPOT: &str = "spot";
+/// Capacity type of pools of interruptible reservations.
 pub(super) const RESERVED_CAPACITY: &str = "reserved-capacity";
 /// Capacity type of pools of capacity blocks.
 pub(super) const CAPACITY_BLOCK: &str = "capacity-block";
 
-/// Returns true for the capacity type of pools that a reservation limits.
-pub(super) fn is_reserved_capacity(capacity_type: &str) -> bool {
-    [RESERVED_CAPACITY, CAPACITY_BLOCK].contains(&capacity_type)
+/// Returns the ID of the reservation that a launch of a capacity type uses. Returns `None` if it uses
+/// none.
+pub(super) fn used_reservation<'d>(data: &'d LaunchTemplateData, pool: &CapacityPool) -> Option<&'d str> {
+    if pool.capacity_type == SPOT {
+        return None;
+    }
+    data.capacity_reservation.as_ref()?.reservation_id.as_deref()
 }
 
-/// Returns the ID of the reservation that a launch uses. Returns `None` if it uses none.
-pub(super) fn used_reservation<'d>(data: &'d LaunchTemplateData, target: &FleetTarget) -> Option<&'d str> {
-    match target {
-        FleetTarget::ReservedCapacity | FleetTarget::CapacityBlock => {
-            data.capacity_reservation.as_ref()?.reservation_id.as_deref()
-        }
-        FleetTarget::OnDemand { .. } | FleetTarget::Spot { .. } => None,
-    }
+/// Returns true if only a reservation limits the launches from a pool.
+pub(super) fn needs_free_slot(data: &LaunchTemplateData, pool: &CapacityPool) -> bool {
+    [RESERVED_CAPACITY, CAPACITY_BLOCK].contains(&pool.capacity_type.as_str()) || used_reservation(data, pool).is_some()
 }
 
 /// Returns EC2's answer to a launch into a reservation without a free slot.
@@ -42,45 +42,37 @@ impl AwsState {
     }
 
     /// Checks that the reservation of a launch exists, is active and is for the pool.
-    pub(super) fn check_reservation(
-        &self,
-        data: &LaunchTemplateData,
-        target: &FleetTarget,
-        pool: &CapacityPool,
-    ) -> Result<(), AwsFailure> {
-        let named = data.capacity_reservation.as_ref().and_then(|own| own.reservation_id.as_ref());
-        let known = named.map(|id| (id, self.account.capacity_reservations.get(id)));
-        if let Some((id, None)) = known {
-            let message = format!("The capacity reservation ID '{id}' does not exist");
-            return Err(AwsFailure::bad_request("InvalidCapacityReservationId.NotFound", message));
-        }
-        if !is_reserved_capacity(&pool.capacity_type) {
+    pub(super) fn check_reservation(&self, data: &LaunchTemplateData, pool: &CapacityPool) -> Result<(), AwsFailure> {
+        if !needs_free_slot(data, pool) {
             return Ok(());
         }
         let suits = |own: &&Ec2CapacityReservation| {
             own.state == "active" && own.instance_type == pool.instance_type && own.zone == pool.zone
         };
-        match self.reservation_of(data, target).filter(suits) {
-            Some(_) => Ok(()),
-            None => Err(no_free_slot()),
+        match (used_reservation(data, pool), self.reservation_of(data, pool)) {
+            (Some(id), None) => {
+                let message = format!("The capacity reservation ID '{id}' does not exist");
+                Err(AwsFailure::bad_request("InvalidCapacityReservationId.NotFound", message))
+            }
+            (_, Some(own)) if suits(&own) => Ok(()),
+            (_, Some(_)) | (None, None) => Err(no_free_slot()),
         }
     }
 
-    /// Returns the number of instances that the reservation of a launch has capacity for; no limit
-    /// without a reservation.
-    pub(super) fn free_slots(&self, data: &LaunchTemplateData, target: &FleetTarget) -> usize {
-        let reservation = self.reservation_of(data, target);
-        reservation.map_or(usize::MAX, |own| usize::try_from(self.free_instances(own)).unwrap_or_default())
+    /// Returns the number of instances that the reservation of a launch has capacity for. Returns
+    /// `None` without a reservation.
+    pub(super) fn free_slots(&self, data: &LaunchTemplateData, pool: &CapacityPool) -> Option<usize> {
+        let free = self.free_instances(self.reservation_of(data, pool)?);
+        Some(usize::try_from(free).unwrap_or_default())
     }
 
     /// Returns EC2's lifecycle of an instance; `None` for on-demand.
-    pub(super) fn lifecycle(&self, data: &LaunchTemplateData, target: &FleetTarget) -> Option<&'static str> {
-        match target {
-            FleetTarget::Spot { .. } => Some("spot"),
-            FleetTarget::OnDemand { .. } => None,
-            FleetTarget::CapacityBlock => Some(CAPACITY_BLOCK),
-            FleetTarget::ReservedCapacity => {
-                let is_interruptible = self.reservation_of(data, target).is_some_and(|own| own.is_interruptible);
+    pub(super) fn lifecycle(&self, data: &LaunchTemplateData, pool: &CapacityPool) -> Option<&'static str> {
+        match pool.capacity_type.as_str() {
+            SPOT => Some(SPOT),
+            CAPACITY_BLOCK => Some(CAPACITY_BLOCK),
+            _ => {
+                let is_interruptible = self.reservation_of(data, pool).is_some_and(|own| own.is_interruptible);
                 is_interruptible.then_some("interruptible-capacity-reservation")
             }
         }
@@ -96,7 +88,7 @@ impl AwsState {
         data.placement.partition_number.unwrap_or(next)
     }
 
-    fn reservation_of(&self, data: &LaunchTemplateData, target: &FleetTarget) -> Option<&Ec2CapacityReservation> {
-        self.account.capacity_reservations.get(used_reservation(data, target)?)
+    fn reservation_of(&self, data: &LaunchTemplateData, pool: &CapacityPool) -> Option<&Ec2CapacityReservation> {
+        self.account.capacity_reservations.get(used_reservation(data, pool)?)
     }
 }

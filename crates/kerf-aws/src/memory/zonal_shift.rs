@@ -32,7 +32,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_managed_resource_has_its_live_shifts() {
         let (aws, arn) = (aws(), "arn:aws:eks:us-west-2:111122223333:cluster/demo");
-        let error = aws.get_managed_resource(arn).await.unwrap_err();
+        let error = aws.get_managed_resource("arn:aws:eks:us-west-2:111122223333:cluster/other").await.unwrap_err();
         assert_eq!((error.code.as_deref(), error.http_status), (Some("ResourceNotFoundException"), Some(404)));
         let shift = |zone: &str, minutes| ZonalShiftRecord {
             id: format!("shift-{zone}"),

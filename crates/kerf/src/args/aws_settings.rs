@@ -114,9 +114,6 @@ impl TypedAwsSettings {
         settings.reserved_enis = u32::try_from(reserved_enis.max(0)).unwrap_or(u32::MAX);
         settings.disable_dry_run = reader.boolean(self.disable_dry_run.as_deref(), "disable-dry-run", false);
         settings.enable_zonal_shift = reader.boolean(self.enable_zonal_shift.as_deref(), "enable-zonal-shift", false);
-        if settings.enable_zonal_shift {
-            reader.warnings.push("zonal shifts are not honoured: this release cannot do it yet".to_owned());
-        }
         settings.ami_refresh_interval = refresh_interval(reader, self.ami_refresh_interval, "AMI_REFRESH_INTERVAL");
         settings.subnet_refresh_interval =
             refresh_interval(reader, self.subnet_refresh_interval, "SUBNET_REFRESH_INTERVAL");
@@ -300,16 +297,10 @@ mod tests {
 
     #[test]
     fn parts_that_are_not_built_yet_are_named() {
-        let arguments = ["--cluster-name=demo", "--interruption-queue=q", "--enable-zonal-shift"];
+        let arguments = ["--cluster-name=demo", "--interruption-queue=q"];
         let (_, problems, warnings) = resolve(ProviderName::Aws, &arguments, &[]);
         assert_eq!(problems, [""; 0]);
-        assert_eq!(
-            warnings,
-            [
-                "the interruption queue q is not read: this release cannot do it yet",
-                "zonal shifts are not honoured: this release cannot do it yet"
-            ]
-        );
+        assert_eq!(warnings, ["the interruption queue q is not read: this release cannot do it yet"]);
     }
 
     #[test]

@@ -38,6 +38,56 @@ fn input_that_is_not_json_names_the_document() {
     assert!(stderr.contains("standard input: document 2: EOF"), "{stderr}");
 }
 
+// spec 11 §1.2, §1.3: reservations, placement groups, zonal shifts and marks
+#[test]
+fn offerings_have_reservations_partitions_shifts_and_scoped_marks() {
+    let document = serde_json::json!({
+        "instanceTypes": ["m5.large"],
+        "nodeClass": {
+            "spec": {"amiSelectorTerms": [{"alias": "al2023@latest"}], "placementGroupSelector": {"name": "racks"}},
+            "status": {
+                "subnets": [
+                    {"id": "subnet-1", "zone": "us-west-2a", "zoneID": "usw2-az2"},
+                    {"id": "subnet-2", "zone": "us-west-2b", "zoneID": "usw2-az1"},
+                ],
+                "capacityReservations": [{
+                    "id": "cr-1", "availabilityZone": "us-west-2a", "instanceType": "m5.large", "ownerID": "123456789012",
+                    "instanceMatchCriteria": "open", "reservationType": "default",
+                }],
+            },
+        },
+        "placementGroups": [{"GroupId": "pg-1", "GroupName": "racks", "Strategy": "partition", "PartitionCount": 2}],
+        "shiftedZones": ["usw2-az1"],
+        "reservations": {"cr-1": 3},
+        "unavailable": [{"capacityType": "spot", "instanceType": "m5.large", "zone": "us-west-2a",
+            "placementGroup": "pg-1", "partition": "2"}],
+    });
+    let (_, answers, _) = ask(&["instance-types"], &document.to_string());
+    let offerings = answers[0]["instanceTypes"][0]["offerings"].as_array().unwrap();
+    let shown: Vec<String> = offerings
+        .iter()
+        .map(|own| {
+            let text = |key: &str| own[key].as_str().unwrap_or_default().to_owned();
+            let slots = own["reservationCapacity"].as_i64().unwrap_or_default();
+            let zone = text("zone").replace("us-west-2", "");
+            format!("{} {zone} {} {slots} {}", text("capacityType"), text("partition"), own["available"])
+        })
+        .collect();
+    let expected = [
+        "on-demand a 1 0 true",
+        "on-demand a 2 0 true",
+        "on-demand b 1 0 false",
+        "on-demand b 2 0 false",
+        "reserved a 1 3 true",
+        "reserved a 2 3 true",
+        "spot a 1 0 true",
+        "spot a 2 0 false",
+        "spot b 1 0 false",
+        "spot b 2 0 false",
+    ];
+    assert_eq!(shown, expected);
+}
+
 // spec 11 #4
 #[test]
 fn an_update_without_spot_prices_has_failed() {

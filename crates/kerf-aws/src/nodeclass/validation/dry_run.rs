@@ -119,7 +119,7 @@ async fn ensure_template(
         reservation: None,
         uses_reservations: context.settings.reserved_capacity,
         tenancy: target.tenancy,
-        placement_group_id: None,
+        placement_group_id: context.known_groups.get(class).map(|group| group.id.clone()),
         partition: None,
         needs_enclave: false,
         labels: user_data::node_labels(&std::collections::BTreeMap::new(), labels::CAPACITY_TYPE_ON_DEMAND, family),

@@ -61,7 +61,8 @@ fn placement_groups(
     let aws = MemoryAws::new(clock, account, MemorySettings::default());
     let known = Arc::new(KnownPlacementGroups::new(clock));
     let groups = PlacementGroups::new(Arc::new(aws), known.clone(), clock);
-    futures::executor::block_on(groups.resolve(class)).map_err(QuestionError::other)?;
+    let runtime = tokio::runtime::Builder::new_current_thread().build().map_err(QuestionError::other)?;
+    runtime.block_on(groups.resolve(class)).map_err(QuestionError::other)?;
     Ok(known)
 }
 
