@@ -28,6 +28,7 @@ use crate::nodeclass;
 use crate::parts::AwsParts;
 use crate::ports::PageRequest;
 use crate::ports::ec2::DescribeInstanceTypes;
+use crate::pricing::PricingRefresh;
 use crate::refresh::{InstanceTypeRefresh, LaunchTemplateCleanup};
 
 /// The supported node class, `EC2NodeClass` of `karpenter.k8s.aws/v1`.
@@ -241,6 +242,7 @@ impl CloudProvider for AwsProvider {
         InstanceGarbageCollection::add_to(setup, GARBAGE_COLLECTION);
         nodeclass::add_controllers(&self.context, setup);
         NodeClaimTagging::add_to(setup, self.context.clone());
+        PricingRefresh::add_to(setup, self.context.clone());
         InstanceTypeRefresh::add_to(setup, self.context.clone());
         LaunchTemplateCleanup::add_to(setup, self.context.clone());
     }
