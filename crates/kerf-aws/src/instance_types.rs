@@ -11,6 +11,7 @@ mod capacity;
 mod catalogue;
 mod class_facts;
 mod compatibility;
+mod discovered_memory;
 pub mod kubelet;
 mod labels;
 mod overhead;

@@ -22,6 +22,7 @@ use crate::drift::{check_drift, class_of_pool};
 use crate::instance_types::InstanceTypeError;
 use crate::instances::{InstanceCallError, InstanceRecord, ReadFrom, TypeData, parse_provider_id, to_instance};
 use crate::launch::Launcher;
+use crate::memory_discovery::MemoryDiscovery;
 use crate::node_classes::NodeClassReadError;
 use crate::nodeclaim_tagging::NodeClaimTagging;
 use crate::nodeclass;
@@ -242,6 +243,7 @@ impl CloudProvider for AwsProvider {
         InstanceGarbageCollection::add_to(setup, GARBAGE_COLLECTION);
         nodeclass::add_controllers(&self.context, setup);
         NodeClaimTagging::add_to(setup, self.context.clone());
+        MemoryDiscovery::add_to(setup, self.context.clone());
         PricingRefresh::add_to(setup, self.context.clone());
         InstanceTypeRefresh::add_to(setup, self.context.clone());
         LaunchTemplateCleanup::add_to(setup, self.context.clone());
