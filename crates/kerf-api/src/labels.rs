@@ -255,6 +255,16 @@ impl LabelRules {
         }
     }
 
+    /// Adds the rules of another provider, for a cluster with the nodes of both.
+    pub fn extend(&mut self, other: &Self) {
+        self.well_known.extend(other.well_known.iter().cloned());
+        self.restricted_domains.extend(&other.restricted_domains);
+        self.aliases.extend(&other.aliases);
+        for (key, values) in &other.known_values {
+            self.known_values.entry(key).or_default().extend(values);
+        }
+    }
+
     /// Adds a key that the provider's offerings have.
     pub fn add_well_known(&mut self, key: impl Into<String>) {
         self.well_known.insert(key.into());

@@ -12,6 +12,7 @@ use kerf_runtime::Clock;
 use kube::Client;
 
 use crate::batcher::{BatcherMetrics, FleetBatcher};
+use crate::cache_metrics::CacheMetrics;
 use crate::cluster_facts::ClusterDiscovery;
 use crate::discovery::amis::Amis;
 use crate::discovery::capacity_reservations::CapacityReservations;
@@ -80,7 +81,7 @@ impl AwsContext {
         let launch_templates = Arc::new(launch_templates.with_metrics(&registry));
         let discovery = Arc::new(ClusterDiscovery::new(ports.clone(), settings.clone(), client.clone(), clock));
         let batcher_metrics = BatcherMetrics::new(&registry);
-        Self {
+        let context = Self {
             label_rules: LabelRules::aws(),
             subnets: Arc::new(Subnets::new(ports.ec2.clone(), &settings, clock)),
             security_groups: Arc::new(SecurityGroups::new(ports.ec2.clone(), clock)),
@@ -110,7 +111,14 @@ impl AwsContext {
             unavailable,
             instance_types,
             launch_templates,
-        }
+        };
+        let caches = CacheMetrics::new(&registry);
+        context.subnets.measure(&caches);
+        context.security_groups.measure(&caches);
+        context.amis.measure(&caches);
+        context.instance_profiles.measure(&caches);
+        context.instance_types.measure(&caches);
+        context
     }
 
     /// Returns all instance types of a class, with those that are unavailable. Reads the placement

@@ -1,6 +1,6 @@
-//! Facts about EC2 that the program ships: a catalogue of instance types, on-demand prices, limits
-//! of network interfaces, and network bandwidth (spec 05 §4.15, §7.1). `data/README.md` names the
-//! sources.
+//! Facts about EC2 that the program ships: instance types with their zones in many regions,
+//! on-demand prices, limits of network interfaces, and network bandwidth (spec 05 §4.15, §7.1).
+//! [`sources`] returns where each file is from; `hack/aws/data/update.py` makes the files.
 //!
 //! Each file is read on first use, once per process. The files are part of the program, so a file
 //! that cannot be read is a defect of the build; a test reads all of them.
@@ -51,6 +51,85 @@ pub fn catalogue() -> &'static ShippedCatalogue {
     })
 }
 
+/// Returns the names of the regions whose types and zones are shipped, sorted.
+pub fn regions() -> impl Iterator<Item = &'static str> {
+    region_offerings().keys().map(String::as_str)
+}
+
+/// Returns the availability zones of a region, sorted. Returns an empty list for an unknown region.
+pub fn zones(region: &str) -> &'static [String] {
+    region_offerings().get(region).map_or(&[], |offerings| &offerings.zones)
+}
+
+/// Returns the names of the instance types that are offered in a region, sorted. Returns none for
+/// an unknown region.
+pub fn offered_types(region: &str) -> impl Iterator<Item = &'static str> {
+    region_offerings().get(region).into_iter().flat_map(|offerings| offerings.types.keys().map(String::as_str))
+}
+
+/// Returns true if a type is offered in a zone of the region.
+pub fn is_offered(region: &str, instance_type: &str) -> bool {
+    region_offerings().get(region).is_some_and(|offerings| offerings.types.contains_key(instance_type))
+}
+
+/// Returns the instance types that are offered in a region, with their zones. Returns `None` for an
+/// unknown region.
+pub fn region_catalogue(region: &str) -> Option<ShippedCatalogue> {
+    let offered = region_offerings().get(region)?;
+    let instance_types = catalogue().instance_types.iter().filter(|info| offered.types.contains_key(&info.name));
+    let offerings = offered.types.iter().flat_map(|(name, zones)| {
+        let positions = zones.chars().filter_map(|digit| digit.to_digit(10));
+        let zones = positions.filter_map(|position| offered.zones.get(position as usize));
+        zones.map(|zone| InstanceTypeOffering { instance_type: name.clone(), zone: zone.clone() })
+    });
+    Some(ShippedCatalogue { instance_types: instance_types.cloned().collect(), offerings: offerings.collect() })
+}
+
+/// Zones of a region, and for each type the positions of its zones as digits.
+#[derive(Debug, Deserialize)]
+struct RegionOfferings {
+    zones: Vec<String>,
+    types: BTreeMap<String, String>,
+}
+
+fn region_offerings() -> &'static BTreeMap<String, RegionOfferings> {
+    static OFFERINGS: OnceLock<BTreeMap<String, RegionOfferings>> = OnceLock::new();
+    OFFERINGS.get_or_init(|| decode(&unpacked(include_bytes!("../data/offerings.json.gz"))))
+}
+
+/// The source of a shipped file.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct DataSource {
+    /// Name of the file.
+    pub file: String,
+    /// The facts in it, in a few words.
+    pub content: String,
+    /// The package that the facts are from.
+    pub source: String,
+    /// Version of the package.
+    pub version: String,
+    /// Date of the facts, for example `2026-07-06`.
+    pub date: jiff::civil::Date,
+    /// Licence of the package.
+    pub licence: String,
+}
+
+/// File of [`prices`] in [`sources`].
+pub const PRICES_FILE: &str = "prices.json.gz";
+/// File of the types of [`catalogue`] in [`sources`].
+pub const TYPES_FILE: &str = "catalogue-us-west-2.json.gz";
+
+/// Returns the sources of all shipped files, sorted by file.
+pub fn sources() -> &'static [DataSource] {
+    static SOURCES: OnceLock<Vec<DataSource>> = OnceLock::new();
+    SOURCES.get_or_init(|| decode(include_bytes!("../data/sources.json")))
+}
+
+/// Returns the source of a shipped file.
+pub fn source_of(file: &str) -> Option<&'static DataSource> {
+    sources().iter().find(|source| source.file == file)
+}
+
 /// Reads a catalogue: a JSON object with `instanceTypes` and `offerings`, in the shapes of the AWS
 /// command line.
 pub fn parse_catalogue(json: &[u8]) -> Result<ShippedCatalogue, serde_json::Error> {
@@ -69,16 +148,34 @@ pub fn parse_catalogue(json: &[u8]) -> Result<ShippedCatalogue, serde_json::Erro
 /// Returns the hourly on-demand price of each type in a region, in US dollars (in yuan in regions
 /// that begin with `cn-`). A region without a table has the prices of us-east-1.
 pub fn prices(region: &str) -> &'static BTreeMap<String, Price> {
-    static PRICES: OnceLock<BTreeMap<String, BTreeMap<String, Price>>> = OnceLock::new();
     static NO_PRICES: BTreeMap<String, Price> = BTreeMap::new();
-    let tables = PRICES.get_or_init(|| {
+    price_tables().get(price_region(region)).unwrap_or(&NO_PRICES)
+}
+
+/// Returns the region whose price table is used for a region: its own, or us-east-1.
+pub fn price_region(region: &str) -> &'static str {
+    price_tables().get_key_value(region).map_or(FALLBACK_PRICE_REGION, |(own, _)| own.as_str())
+}
+
+/// Returns the currency of a region's prices.
+pub fn currency(region: &str) -> &'static str {
+    if region.starts_with("cn-") { "CNY" } else { "USD" }
+}
+
+/// Returns the regions with a price table of their own, with the number of types in it, sorted.
+pub fn price_table_sizes() -> impl Iterator<Item = (&'static str, usize)> {
+    price_tables().iter().map(|(region, prices)| (region.as_str(), prices.len()))
+}
+
+fn price_tables() -> &'static BTreeMap<String, BTreeMap<String, Price>> {
+    static PRICES: OnceLock<BTreeMap<String, BTreeMap<String, Price>>> = OnceLock::new();
+    PRICES.get_or_init(|| {
         let file: BTreeMap<String, BTreeMap<String, f64>> = decode(&unpacked(include_bytes!("../data/prices.json.gz")));
         let exact = |prices: BTreeMap<String, f64>| {
             prices.into_iter().filter_map(|(name, dollars)| Some((name, Price::from_dollars(dollars)?))).collect()
         };
         file.into_iter().map(|(region, prices)| (region, exact(prices))).collect()
-    });
-    tables.get(region).or_else(|| tables.get(FALLBACK_PRICE_REGION)).unwrap_or(&NO_PRICES)
+    })
 }
 
 /// Returns the limits of network interfaces by instance type. New types may be missing.
@@ -149,10 +246,48 @@ mod tests {
         assert_eq!(bandwidth()["c7g.xlarge"], 1_876);
     }
 
+    #[test]
+    fn each_region_has_its_zones_and_the_types_that_are_offered_there() {
+        assert_eq!(regions().count(), 30);
+        assert_eq!(zones("us-west-1"), ["us-west-1a", "us-west-1b"]);
+        let catalogue_of = |region: &str| region_catalogue(region).unwrap();
+        // The types for macOS are in the shipped answer, and Kerf does not ask for them.
+        let described = |offering: &&InstanceTypeOffering| !offering.instance_type.starts_with("mac");
+        let expected: Vec<_> = {
+            let mut offerings: Vec<_> = catalogue().offerings.iter().filter(described).cloned().collect();
+            offerings.sort();
+            offerings
+        };
+        assert_eq!(catalogue_of("us-west-2").offerings, expected);
+        for region in regions() {
+            let catalogue = catalogue_of(region);
+            assert_eq!(catalogue.instance_types.len(), offered_types(region).count(), "{region}");
+            assert!(catalogue.instance_types.len() > 200 && zones(region).len() >= 2, "{region}");
+            assert!(zones(region).iter().all(|zone| zone.starts_with(region)), "{region}");
+        }
+        let zones_of = |region: &str, name: &str| -> Vec<String> {
+            let offerings = catalogue_of(region).offerings;
+            offerings.into_iter().filter(|offering| offering.instance_type == name).map(|found| found.zone).collect()
+        };
+        assert_eq!(zones_of("us-west-1", "m5.large").len(), 2);
+        assert_eq!(region_catalogue("eu-west-9"), None);
+        assert_eq!((zones("eu-west-9").len(), offered_types("eu-west-9").count()), (0, 0));
+    }
+
+    #[test]
+    fn each_file_has_a_source_with_a_date() {
+        let files: Vec<&str> = sources().iter().map(|source| source.file.as_str()).collect();
+        assert_eq!(files, ["bandwidth.json", TYPES_FILE, "offerings.json.gz", PRICES_FILE, "vpc-limits.json"]);
+        let prices = source_of(PRICES_FILE).unwrap();
+        assert_eq!((prices.version.as_str(), prices.date.to_string().as_str()), ("v1.14.1", "2026-07-06"));
+        assert!(sources().iter().all(|source| source.licence == "Apache-2.0"));
+    }
+
     // spec 05 #66
     #[test]
     fn a_region_without_a_price_table_has_the_prices_of_us_east_1() {
         assert_eq!(prices("eu-west-9"), prices("us-east-1"));
+        assert_eq!((price_region("eu-west-9"), price_region("us-gov-west-1")), ("us-east-1", "us-gov-west-1"));
         assert_ne!(prices("cn-north-1"), prices("us-east-1"));
     }
 }

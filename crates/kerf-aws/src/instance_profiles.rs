@@ -12,6 +12,7 @@ use kerf_api::ec2nodeclass::EC2NodeClass;
 use kerf_api::labels::{self, aws};
 use kerf_runtime::{Clock, Rng};
 
+use crate::cache_metrics::CacheMetrics;
 use crate::ports::{AwsError, AwsPorts, CreateInstanceProfile, Iam, InstanceProfile, Tags, all_pages};
 use crate::settings::AwsSettings;
 use crate::ttl_cache::TtlCache;
@@ -96,6 +97,13 @@ impl InstanceProfiles {
             protected: TtlCache::new(clock, PROTECTED_TTL, PROFILES_MAX),
             name_rng: Mutex::new(Rng::new(settings.seed).fork("instance profile names")),
         }
+    }
+
+    /// Publishes the number of entries of the caches from now on.
+    pub(crate) fn measure(&self, metrics: &CacheMetrics) {
+        self.profiles.measure(metrics.of("instance_profiles"));
+        self.missing_roles.measure(metrics.of("missing_roles"));
+        self.protected.measure(metrics.of("protected_instance_profiles"));
     }
 
     /// Returns a name that no profile has had before.

@@ -12,6 +12,7 @@ mod catalogue;
 mod class_facts;
 mod class_states;
 mod compatibility;
+mod discovered_memory;
 pub mod kubelet;
 mod labels;
 mod overhead;

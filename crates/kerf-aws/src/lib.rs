@@ -3,6 +3,7 @@
 
 mod aws_errors;
 mod batcher;
+mod cache_metrics;
 mod change_log;
 mod cluster_facts;
 mod context;
@@ -18,6 +19,7 @@ mod launch;
 mod launch_metrics;
 pub mod launch_templates;
 pub mod memory;
+mod memory_discovery;
 mod node_classes;
 mod nodeclaim_tagging;
 mod nodeclass;

@@ -2,12 +2,16 @@
 //! are merged over it. Reading a price never waits for AWS: an update is applied once its calls are
 //! done.
 
+mod refresh;
+mod update;
+
 use std::collections::BTreeMap;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use kerf_engine::Price;
 
 use crate::data;
+pub(crate) use refresh::PricingRefresh;
 
 /// Largest number of price entries of each kind; further entries of an update are dropped. EC2 has
 /// about 1,400 types, and 7 zones in its largest region.
@@ -64,7 +68,24 @@ impl Pricing {
     /// Merges new on-demand prices over the known ones. A type that is missing keeps its price.
     pub fn merge_on_demand(&self, prices: impl IntoIterator<Item = (String, Price)>) {
         let mut tables = self.write();
-        tables.on_demand.extend(prices.into_iter().take(PRICE_ENTRIES_MAX));
+        for (instance_type, price) in prices.into_iter().take(PRICE_ENTRIES_MAX) {
+            if tables.on_demand.len() < PRICE_ENTRIES_MAX || tables.on_demand.contains_key(&instance_type) {
+                tables.on_demand.insert(instance_type, price);
+            }
+        }
+    }
+
+    /// Returns the on-demand price of each type.
+    fn on_demand_prices(&self) -> BTreeMap<String, Price> {
+        self.read().on_demand.clone()
+    }
+
+    /// Returns the spot prices by type and zone. Returns an empty map before the first update.
+    fn zonal_spot_prices(&self) -> BTreeMap<String, BTreeMap<String, Price>> {
+        match &self.read().spot {
+            SpotPrices::Initial(_) => BTreeMap::new(),
+            SpotPrices::Zonal(prices) => prices.clone(),
+        }
     }
 
     /// Merges new spot prices, by type and zone, over the known ones. The first call replaces the

@@ -23,12 +23,14 @@ use crate::instance_types::InstanceTypeError;
 use crate::instances::{InstanceCallError, InstanceRecord, ReadFrom, TypeData, parse_provider_id, to_instance};
 use crate::interruption::{InstanceStatusChecks, InterruptionQueue};
 use crate::launch::Launcher;
+use crate::memory_discovery::MemoryDiscovery;
 use crate::node_classes::NodeClassReadError;
 use crate::nodeclaim_tagging::NodeClaimTagging;
 use crate::nodeclass;
 use crate::parts::AwsParts;
 use crate::ports::PageRequest;
 use crate::ports::ec2::DescribeInstanceTypes;
+use crate::pricing::PricingRefresh;
 use crate::refresh::{InstanceTypeRefresh, LaunchTemplateCleanup};
 use crate::zonal_shift::ZonalShiftRefresh;
 
@@ -276,6 +278,8 @@ impl CloudProvider for AwsProvider {
         NodeClaimTagging::add_to(setup, self.context.clone());
         InterruptionQueue::add_to(setup, self.context.clone());
         InstanceStatusChecks::add_to(setup, self.context.clone());
+        MemoryDiscovery::add_to(setup, self.context.clone());
+        PricingRefresh::add_to(setup, self.context.clone());
         InstanceTypeRefresh::add_to(setup, self.context.clone());
         ZonalShiftRefresh::add_to(setup, self.context.clone());
         LaunchTemplateCleanup::add_to(setup, self.context.clone());

@@ -5,11 +5,13 @@
 
 use std::borrow::Borrow;
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
 use kerf_runtime::Clock;
+
+use crate::cache_metrics::CacheSize;
 
 /// Smallest time between two removals of expired entries.
 const SWEEP_INTERVAL: Duration = Duration::from_mins(1);
@@ -22,6 +24,8 @@ pub(crate) struct TtlCache<K, V> {
     ttl: Duration,
     entries_max: usize,
     state: Mutex<CacheState<K, V>>,
+    /// The metric; empty if the cache is not measured.
+    size: OnceLock<CacheSize>,
 }
 
 #[derive(Debug)]
@@ -40,7 +44,19 @@ impl<K: Ord + Clone, V: Clone> TtlCache<K, V> {
     /// Creates an empty cache whose entries live for `ttl`. `entries_max` must not be zero.
     pub(crate) fn new(clock: Clock, ttl: Duration, entries_max: usize) -> Self {
         let state = CacheState { entries: BTreeMap::new(), next_sweep: clock.now() };
-        Self { clock, ttl, entries_max: entries_max.max(1), state: Mutex::new(state) }
+        Self { clock, ttl, entries_max: entries_max.max(1), state: Mutex::new(state), size: OnceLock::new() }
+    }
+
+    /// Publishes the number of entries from now on. Does nothing if the cache is measured already.
+    pub(crate) fn measure(&self, size: CacheSize) {
+        let size = self.size.get_or_init(|| size);
+        size.set(self.lock().entries.len());
+    }
+
+    fn publish_size(&self, state: &CacheState<K, V>) {
+        if let Some(size) = self.size.get() {
+            size.set(state.entries.len());
+        }
     }
 
     /// Returns the value of a key. Returns `None` if there is none or it has expired.
@@ -81,6 +97,7 @@ impl<K: Ord + Clone, V: Clone> TtlCache<K, V> {
             }
         }
         state.entries.insert(key, CacheEntry { value, expires: after(now, ttl) });
+        self.publish_size(&state);
     }
 
     /// Removes a key and returns its value. Returns `None` if there was none or it had expired.
@@ -89,12 +106,17 @@ impl<K: Ord + Clone, V: Clone> TtlCache<K, V> {
         K: Borrow<Q>,
     {
         let now = self.clock.now();
-        self.lock().entries.remove(key).filter(|entry| entry.expires > now).map(|entry| entry.value)
+        let mut state = self.lock();
+        let removed = state.entries.remove(key);
+        self.publish_size(&state);
+        removed.filter(|entry| entry.expires > now).map(|entry| entry.value)
     }
 
     /// Removes all keys for which the function returns true.
     pub(crate) fn remove_where(&self, mut is_removed: impl FnMut(&K, &V) -> bool) {
-        self.lock().entries.retain(|key, entry| !is_removed(key, &entry.value));
+        let mut state = self.lock();
+        state.entries.retain(|key, entry| !is_removed(key, &entry.value));
+        self.publish_size(&state);
     }
 
     /// Returns all keys and values that have not expired, in the order of the keys.
@@ -147,6 +169,26 @@ mod tests {
         cache.insert("new".to_owned(), 3);
         cache.insert("new".to_owned(), 4);
         assert_eq!(cache.entries(), [("long".to_owned(), 1), ("new".to_owned(), 4)]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_number_of_entries_is_a_metric() {
+        let registry = kerf_operator::Registry::default();
+        let cache = cache(2);
+        cache.insert("a".to_owned(), 1);
+        cache.measure(crate::cache_metrics::CacheMetrics::new(&registry).of("letters"));
+        let size = || {
+            let text = registry.text(Timestamp::UNIX_EPOCH);
+            let line = text.lines().find(|line| line.starts_with("kerf_aws_cache_entries{cache=\"letters\"} "));
+            line.and_then(|line| line.rsplit(' ').next()).map(str::to_owned)
+        };
+        assert_eq!(size().as_deref(), Some("1"));
+        for key in ["b", "c", "d"] {
+            cache.insert(key.to_owned(), 1);
+        }
+        assert_eq!(size().as_deref(), Some("2"), "the bound");
+        cache.remove_where(|_, _| true);
+        assert_eq!(size().as_deref(), Some("0"));
     }
 
     #[tokio::test(start_paused = true)]

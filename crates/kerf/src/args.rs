@@ -20,7 +20,7 @@ use std::ffi::OsString;
 
 use clap::{Parser, Subcommand};
 
-pub(crate) use aws::{AskOptions, AwsServeOptions, Question};
+pub(crate) use aws::{AskOptions, AwsDataOptions, AwsServeOptions, Question};
 pub(crate) use controller::{ControllerOptions, LogFormat, LogLevel};
 pub(crate) use crds::{CrdsOptions, CrdsOutput};
 pub(crate) use input::InputPath;
@@ -84,6 +84,8 @@ pub(crate) enum Command {
     Sandbox(SandboxOptions),
     /// Run a scenario in virtual time.
     SandboxRun(SandboxRunOptions),
+    /// Show the data about EC2 that the program ships.
+    AwsData(AwsDataOptions),
     /// Serve an EC2 in memory over HTTP.
     AwsServe(AwsServeOptions),
     /// Answer questions about the AWS provider.

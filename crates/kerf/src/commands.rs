@@ -2,6 +2,7 @@
 //! the crates below and prints their result; it decides nothing itself.
 
 mod aws_ask;
+mod aws_data;
 mod aws_serve;
 mod controller;
 mod controller_process;
@@ -33,6 +34,7 @@ pub(crate) fn run(command: Command, program: &Program, messages: &mut Messages<'
         }
         Command::Validate(options) => validate::run(&options, messages),
         Command::AwsAsk(options) => aws_ask::run(&options),
+        Command::AwsData(options) => aws_data::run(&options),
         Command::AwsServe(options) => aws_serve::run(&options),
     }
 }
@@ -42,6 +44,7 @@ pub(crate) fn run_to_bytes(command: &Command, messages: &mut Messages<'_>) -> Re
     match command {
         Command::Plan(options) => plan::run_to_bytes(options, messages),
         Command::AwsAsk(_)
+        | Command::AwsData(_)
         | Command::AwsServe(_)
         | Command::Controller(_)
         | Command::Crds(_)

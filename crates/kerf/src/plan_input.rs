@@ -16,7 +16,7 @@ use kerf_engine::{Input, PoolAvailability, PoolInput, Price, UnsupportedStorage}
 use kerf_state::NodeClassState;
 
 use crate::input::{Objects, WithOrigin};
-use crate::provider::Provider;
+use crate::provider::{PlanCatalogue, PlanNotice};
 
 /// Label that the API server sets on every namespace.
 const NAMESPACE_NAME: &str = "kubernetes.io/metadata.name";
@@ -30,17 +30,26 @@ pub(crate) struct PlanInput {
     pub(crate) input: Input,
     /// Price per hour of all managed nodes of the input.
     pub(crate) current_price: Price,
+    /// Sources of the plan's data.
+    pub(crate) notes: Vec<String>,
     /// Messages that do not prevent a plan.
     pub(crate) warnings: Vec<String>,
 }
 
 impl PlanInput {
-    /// Combines objects and the provider's instance types into the input for a decision at time
+    /// Combines objects and instance types into the input for a decision at time
     /// `at`.
-    pub(crate) fn new(objects: Objects, provider: &dyn Provider, at: Timestamp) -> Self {
-        let mut warnings = provider.plan_notices(&objects);
+    pub(crate) fn new(objects: Objects, types: &dyn PlanCatalogue, at: Timestamp) -> Self {
+        let mut notes = Vec::new();
+        let mut warnings = Vec::new();
+        for notice in types.notices() {
+            match notice {
+                PlanNotice::Note(text) => notes.push(text.clone()),
+                PlanNotice::Warning(text) => warnings.push(text.clone()),
+            }
+        }
         let mut catalogues = Catalogues::default();
-        let (current_price, unpriced) = price_of_node_claims(&objects, provider);
+        let (current_price, unpriced) = price_of_node_claims(&objects, types);
         if !unpriced.is_empty() {
             warnings.push(format!(
                 "the cost does not include {}: no matching instance type and offering in the catalogue",
@@ -51,10 +60,10 @@ impl PlanInput {
             .node_pools
             .iter()
             .map(|pool| {
-                let types = provider.instance_types(&pool.object.spec.template.spec.node_class_ref, &objects);
-                let catalogue = types.map(|types| catalogues.index_of(types));
+                let list = types.instance_types(&pool.object.spec.template.spec.node_class_ref);
+                let catalogue = list.map(|list| catalogues.index_of(list));
                 let engine_pool = engine_pool(&pool.object, &objects, catalogue);
-                without_invalid_pool(engine_pool, &pool.object, provider.label_rules())
+                without_invalid_pool(engine_pool, &pool.object, types.label_rules())
             })
             .collect();
         warnings.extend(pools.iter().filter_map(unused_pool_warning));
@@ -71,7 +80,7 @@ impl PlanInput {
             at,
             pools,
             catalogues: catalogues.0,
-            label_rules: provider.label_rules().clone(),
+            label_rules: types.label_rules().clone(),
             node_claims: objects
                 .node_claims
                 .iter()
@@ -91,7 +100,7 @@ impl PlanInput {
             unsupported_storage: UnsupportedStorage::default(),
             launch_backoffs: Vec::new(),
         };
-        Self { input, current_price, warnings }
+        Self { input, current_price, notes, warnings }
     }
 }
 
@@ -200,18 +209,18 @@ fn complete_namespaces(namespaces: Vec<WithOrigin<Namespace>>, pods: &[Pod]) -> 
 
 /// Returns the price of the instances of all claims, and the names of launched claims without a
 /// known offering. A claim that was never launched has no instance yet.
-fn price_of_node_claims(objects: &Objects, provider: &dyn Provider) -> (Price, Vec<String>) {
+fn price_of_node_claims(objects: &Objects, types: &dyn PlanCatalogue) -> (Price, Vec<String>) {
     let nodes: BTreeMap<&str, &Node> =
         objects.nodes.iter().map(|node| (node.object.spec.provider_id.as_str(), &node.object)).collect();
     let mut total = Price::ZERO;
     let mut unpriced = Vec::new();
     for object in objects.node_claims.iter().map(|claim| &claim.object) {
         let claim = kerf_state::to_engine_claim(object, false);
-        let types = provider.instance_types(&object.spec.node_class_ref, objects).unwrap_or_default();
+        let list = types.instance_types(&object.spec.node_class_ref).unwrap_or_default();
         let is_launched = !claim.provider_id.is_empty();
         let node = nodes.get(claim.provider_id.as_str()).filter(|_| is_launched);
-        let on_node = node.and_then(|node| offering_price_by_labels(&node.metadata.labels, types.types()));
-        match on_node.or_else(|| offering_price_by_labels(&claim.labels, types.types())) {
+        let on_node = node.and_then(|node| offering_price_by_labels(&node.metadata.labels, list.types()));
+        match on_node.or_else(|| offering_price_by_labels(&claim.labels, list.types())) {
             Some(price) => total += price,
             None if !is_launched => {}
             None => {

@@ -3,17 +3,15 @@
 
 mod aws;
 mod kwok;
+mod plan;
 
 use std::path::Path;
 use std::sync::Arc;
 
 use futures::future::BoxFuture;
 use kerf_api::crds::CrdVariant;
-use kerf_api::labels::LabelRules;
-use kerf_api::nodepool::NodeClassReference;
 use kerf_aws::AwsSettings;
 use kerf_cloud::CloudProvider;
-use kerf_engine::catalogue::InstanceTypes;
 use kerf_operator::{Publish, Registry, SharedCluster};
 use kerf_runtime::Clock;
 use kerf_sandbox::{ApiServer, Cloud};
@@ -27,6 +25,7 @@ use aws::Ec2Provider;
 pub(crate) use aws::SimulatedEc2;
 pub(crate) use aws::{AccountOptions, memory_aws};
 use kwok::KwokProvider;
+pub(crate) use plan::{PlanCatalogue, PlanNotice, PlanProviderOptions, load_for_plan};
 
 /// The parts of the process that a cloud provider needs.
 pub(crate) struct CloudParts {
@@ -74,23 +73,13 @@ pub(crate) struct SandboxTexts {
     pub(crate) hints: &'static str,
 }
 
-/// Everything that commands need from a cloud provider.
+/// Everything that commands with controllers need from a cloud provider.
 pub(crate) trait Provider: Send + Sync {
     /// Returns the CRDs to install for this provider.
     fn crd_variant(&self) -> CrdVariant;
 
-    /// Returns the provider's rules about labels.
-    fn label_rules(&self) -> &LabelRules;
-
-    /// Returns the instance types of a node class, for a plan. Returns clones of one list for
-    /// classes with equal types. Returns `None` if the class is not in `objects` and its types
-    /// depend on it.
-    fn instance_types(&self, class: &NodeClassReference, objects: &Objects) -> Option<InstanceTypes>;
-
-    /// Returns what a user should know about a plan with these objects.
-    fn plan_notices(&self, _objects: &Objects) -> Vec<String> {
-        Vec::new()
-    }
+    /// Returns the instance types for the objects of a sandbox, for plans.
+    fn plan_catalogue(&self, objects: &Objects) -> Box<dyn PlanCatalogue>;
 
     /// Attaches the provider's simulated cloud to a sandbox, if it has one. Called on a tokio
     /// runtime before the controllers start.
@@ -128,14 +117,24 @@ pub(crate) fn load(options: ProviderOptions<'_>) -> Result<Arc<dyn Provider>, Co
         ProviderName::Kwok => Ok(Arc::new(KwokProvider::load(options.instance_types)?)),
         ProviderName::Aws => {
             if options.instance_types.is_some() {
-                let problem = Problem::new("instance types cannot be given for the provider aws");
-                let hint = "leave --instance-types away, or use --provider kwok";
-                return Err(CommandFailure::bad_input(problem.with_hint(hint)));
+                return Err(CommandFailure::bad_input(no_instance_types_file()));
             }
             let settings = options.aws.unwrap_or_else(|| AwsSettings::new(SANDBOX_CLUSTER_NAME));
             Ok(Arc::new(Ec2Provider::new(settings, options.connect_aws)))
         }
     }
+}
+
+/// Returns the problem of a file of instance types for the AWS provider.
+fn no_instance_types_file() -> Problem {
+    Problem::new("instance types cannot be given for the provider aws")
+        .with_hint("leave --instance-types away, or use --provider kwok")
+}
+
+/// Returns the instance types of the simulated provider, for plans.
+#[cfg(test)]
+pub(crate) fn built_in_kwok_types() -> Box<dyn PlanCatalogue> {
+    Box::new(KwokProvider::load(None).unwrap_or_else(|failure| panic!("{failure:?}")))
 }
 
 /// Returns the simulated provider with its built-in instance types.

@@ -20,6 +20,7 @@ use self::alias::AliasParameter;
 use super::filters::tag_filters;
 use super::ssm::{ParameterKind, SsmParameters};
 use super::{CLASSES_MAX, class_cache_key};
+use crate::cache_metrics::CacheMetrics;
 use crate::cluster_facts::ClusterFactsHolder;
 use crate::ports::ec2::{DescribeImages, Ec2, Image};
 use crate::ports::{AwsError, AwsPorts, Filter, all_pages};
@@ -107,6 +108,12 @@ impl Amis {
             clock,
             by_class: TtlCache::new(clock, settings.ami_refresh_interval, CLASSES_MAX),
         }
+    }
+
+    /// Publishes the number of entries of the caches from now on.
+    pub(crate) fn measure(&self, metrics: &CacheMetrics) {
+        self.by_class.measure(metrics.of("images"));
+        self.parameters.measure(metrics);
     }
 
     /// Returns the images that the terms of a class select, in the order of `status.amis`. Aliases

@@ -9,6 +9,7 @@ use kerf_runtime::Clock;
 
 use super::filters::tag_filters;
 use super::{CLASSES_MAX, class_cache_key};
+use crate::cache_metrics::CacheMetrics;
 use crate::ports::ec2::{Ec2, SecurityGroup};
 use crate::ports::{AwsError, Filter, all_pages};
 use crate::ttl_cache::TtlCache;
@@ -35,6 +36,11 @@ impl SecurityGroups {
     /// Creates the provider without any answer.
     pub(crate) fn new(ec2: Arc<dyn Ec2>, clock: Clock) -> Self {
         Self { ec2, by_class: TtlCache::new(clock, GROUPS_TTL, CLASSES_MAX) }
+    }
+
+    /// Publishes the number of entries of the caches from now on.
+    pub(crate) fn measure(&self, metrics: &CacheMetrics) {
+        self.by_class.measure(metrics.of("security_groups"));
     }
 
     /// Returns the groups that the terms of a class select, sorted by ID. Without terms it calls

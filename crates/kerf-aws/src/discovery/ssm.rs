@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use kerf_runtime::Clock;
 
+use crate::cache_metrics::CacheMetrics;
 use crate::ports::{AwsError, Ssm};
 use crate::ttl_cache::TtlCache;
 
@@ -46,6 +47,11 @@ impl SsmParameters {
     /// Creates the provider without any value.
     pub(crate) fn new(ssm: Arc<dyn Ssm>, clock: Clock) -> Self {
         Self { ssm, values: TtlCache::new(clock, ALIAS_PARAMETER_TTL, PARAMETERS_MAX) }
+    }
+
+    /// Publishes the number of entries of the caches from now on.
+    pub(crate) fn measure(&self, metrics: &CacheMetrics) {
+        self.values.measure(metrics.of("parameters"));
     }
 
     /// Returns the value of a parameter.

@@ -16,6 +16,7 @@ use kerf_runtime::Clock;
 
 use super::filters::tag_filters;
 use super::{CLASSES_MAX, class_cache_key};
+use crate::cache_metrics::CacheMetrics;
 use crate::ports::ec2::{Ec2, Subnet};
 use crate::ports::{AwsError, Filter, all_pages};
 use crate::settings::AwsSettings;
@@ -82,6 +83,12 @@ impl Subnets {
             free_addresses: TtlCache::new(clock, free_ttl, SUBNETS_MAX),
             remaining_addresses: Mutex::default(),
         }
+    }
+
+    /// Publishes the number of entries of the caches from now on.
+    pub(crate) fn measure(&self, metrics: &CacheMetrics) {
+        self.by_class.measure(metrics.of("subnets"));
+        self.free_addresses.measure(metrics.of("free_addresses"));
     }
 
     /// Returns the subnets that the terms of a class select, sorted by ID. Without terms it calls

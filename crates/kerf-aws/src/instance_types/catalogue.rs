@@ -2,23 +2,26 @@
 //! 05 §4.1, §4.2, §4.13).
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
 use kerf_api::ec2nodeclass::EC2NodeClass;
-use kerf_api::slim::Str;
+use kerf_api::slim::{ResourceList, Str};
 use kerf_engine::catalogue::{InstanceType, InstanceTypes, OfferingState};
 use kerf_runtime::Clock;
 
+use super::bytes::bytes;
 use super::capacity::{self, CapacitySettings, VolumeSizeError};
 use super::class_facts::{NodeClassFacts, class_key};
 use super::class_states::{ClassStates, StateSources, StateVersion};
 use super::compatibility::is_compatible;
+use super::discovered_memory::{DiscoveredMemory, ImagesKey};
 use super::kubelet::{KubeletError, KubeletExpressions};
 use super::labels;
 use super::overhead;
 use super::sharing::{self, RequirementPool};
+use crate::cache_metrics::{CacheMetrics, CacheSize};
 use crate::discovery::placement_groups::KnownPlacementGroups;
 use crate::discovery::reservation_slots::ReservationSlots;
 use crate::discovery::shifted_zones::ShiftedZones;
@@ -106,6 +109,9 @@ pub struct InstanceTypeCatalogue {
     pricing: Arc<Pricing>,
     sources: StateSources,
     groups: Arc<KnownPlacementGroups>,
+    memory: DiscoveredMemory,
+    /// The metric of the lists; empty if they are not measured.
+    lists_size: OnceLock<CacheSize>,
     clock: Clock,
     state: Mutex<CatalogueState>,
 }
@@ -146,7 +152,16 @@ impl InstanceTypeCatalogue {
         let shifted_zones = Arc::new(ShiftedZones::new(clock));
         let groups = Arc::new(KnownPlacementGroups::new(clock));
         let sources = StateSources { unavailable, slots, shifted_zones };
-        Self { settings, pricing, sources, groups, clock, state: Mutex::default() }
+        Self {
+            settings,
+            pricing,
+            sources,
+            groups,
+            memory: DiscoveredMemory::new(clock),
+            lists_size: OnceLock::new(),
+            clock,
+            state: Mutex::default(),
+        }
     }
 
     /// Reads the free slots of capacity reservations from this store. Without it no slot is free.
@@ -173,6 +188,20 @@ impl InstanceTypeCatalogue {
     /// Returns the prices of the offerings. A new price becomes visible when a list is built again.
     pub fn pricing(&self) -> &Pricing {
         &self.pricing
+    }
+
+    /// Publishes the number of lists and of known memory sizes from now on.
+    pub(crate) fn measure(&self, metrics: &CacheMetrics) {
+        self.memory.measure(metrics);
+        // The second call of a process would be one of a test.
+        let _ = self.lists_size.set(metrics.of("instance_types"));
+    }
+
+    /// Records the memory in bytes that a node of a class has reported. The images of the class must
+    /// be those of the node. The value becomes visible when the list of the class is built again.
+    /// Returns true if the value is new or smaller than the known one.
+    pub(crate) fn record_memory(&self, class: &EC2NodeClass, instance_type: &str, bytes: i64) -> bool {
+        self.memory.record(ImagesKey::of(class), instance_type, bytes)
     }
 
     /// Reads types and zones from EC2, both at the same time. What was read is used even if the
@@ -240,12 +269,15 @@ impl InstanceTypeCatalogue {
             if facts.zones.is_empty() {
                 return Err(InstanceTypeError::NoSubnets);
             }
-            let unmarked = state.build_list(&key, &facts, self)?;
+            let unmarked = state.build_list(&key, (&facts, ImagesKey::of(class)), self)?;
             let states = ClassStates { zones: facts.zones, group_id: facts.group.map(|group| group.id.clone()) };
             let current = self.sources.apply(&states, &unmarked, &version);
             let expires = now.saturating_add(LIST_TTL).unwrap_or(Timestamp::MAX);
             let list = CachedList { states, unmarked, current, version: version.clone(), expires, last_used: now };
             state.insert_list(key.clone(), list, now);
+            if let Some(size) = self.lists_size.get() {
+                size.set(state.lists.len());
+            }
         }
         let Some(list) = state.lists.get_mut(&key) else {
             return Err(InstanceTypeError::NoInstanceTypes);
@@ -304,14 +336,18 @@ impl CatalogueState {
     fn build_list(
         &mut self,
         key: &str,
-        class: &NodeClassFacts,
+        (class, images): (&NodeClassFacts, ImagesKey),
         catalogue: &InstanceTypeCatalogue,
     ) -> Result<InstanceTypes, InstanceTypeError> {
         let mut pairs = Vec::with_capacity(self.types.len());
         for info in self.types.values() {
             let zones = self.zones.get(&info.name);
             let requirements = (&mut self.requirements, &mut self.offering_requirements);
-            pairs.push(build_type(info, zones, &self.all_zones, class, catalogue, requirements)?);
+            let (mut instance_type, states) = build_type(info, zones, &self.all_zones, class, catalogue, requirements)?;
+            if let Some(memory) = catalogue.memory.get(images, &info.name) {
+                instance_type.capacity = with_memory(&instance_type.capacity, memory);
+            }
+            pairs.push((instance_type, states));
         }
         if let Some(previous) = self.lists.get(key) {
             let types = previous.unmarked.types();
@@ -378,6 +414,15 @@ fn build_type(
         volume_limits: Arc::default(),
     };
     Ok((instance_type, states))
+}
+
+/// Returns the capacity with another memory.
+fn with_memory(capacity: &ResourceList, memory: i64) -> ResourceList {
+    let replaced = |(name, quantity): (&Str, _)| {
+        let quantity = if name == "memory" { bytes(memory) } else { quantity };
+        (name.clone(), quantity)
+    };
+    capacity.iter().map(replaced).collect()
 }
 
 fn before(time: Timestamp, duration: Duration) -> Timestamp {

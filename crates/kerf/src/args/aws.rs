@@ -6,15 +6,17 @@ use clap::{Args, Subcommand, ValueEnum};
 
 use super::Command;
 use super::aws_settings::is_absolute_url;
+use super::output::{Format, TypedOutput};
 use crate::exit::{CommandFailure, Problem};
 
-/// Tools for trying the AWS provider without an AWS account.
+/// Shipped data about EC2, and tools for trying the AWS provider without an AWS account.
 #[derive(Debug, Args)]
 #[command(
     help_template = super::HELP_TEMPLATE,
     disable_help_subcommand = true,
     before_help = "\
 Examples:
+  kerf aws data                                 show the EC2 data that Kerf ships, and its age
   kerf aws serve                                serve an EC2 in memory on 127.0.0.1; Ctrl-C stops it
   kerf aws serve --cluster-name demo --port 4566"
 )]
@@ -25,9 +27,34 @@ pub(crate) struct TypedAws {
 
 #[derive(Debug, Subcommand)]
 enum TypedAwsCommand {
+    Data(TypedAwsData),
     Serve(TypedAwsServe),
     #[command(hide = true)]
     Ask(TypedAwsAsk),
+}
+
+/// Show the data about EC2 that Kerf ships for plans and as a fallback: sources, dates, regions and
+/// prices.
+#[derive(Debug, Args)]
+#[command(
+    help_template = super::HELP_TEMPLATE,
+    before_help = "\
+Examples:
+  kerf aws data                                 show sources, dates, regions and price tables
+  kerf aws data -o json                         print JSON for programs
+
+The data is part of the program. `kerf plan` uses it for EC2NodeClasses; a controller on AWS reads
+current data from EC2 and uses these prices until it has read them."
+)]
+struct TypedAwsData {
+    #[command(flatten)]
+    output: TypedOutput,
+}
+
+/// Options of `kerf aws data`.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct AwsDataOptions {
+    pub(crate) format: Format,
 }
 
 /// Answer questions about the AWS provider for the documents on standard input
@@ -109,6 +136,7 @@ pub(crate) struct AwsServeOptions {
 impl TypedAws {
     pub(super) fn resolve(self) -> Result<Command, CommandFailure> {
         match self.command {
+            TypedAwsCommand::Data(typed) => Ok(Command::AwsData(AwsDataOptions { format: typed.output.output })),
             TypedAwsCommand::Serve(typed) => typed.resolve(),
             TypedAwsCommand::Ask(typed) => {
                 Ok(Command::AwsAsk(AskOptions { question: typed.question, catalogue: typed.catalogue }))

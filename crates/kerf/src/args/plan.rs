@@ -22,6 +22,7 @@ Examples:
   kerf plan                                                   plan for the cluster of the kubeconfig
   kerf plan -f cluster.yaml                                   plan for the cluster in these files
   kubectl get nodepools,kwoknodeclasses,nodes,pods -A -o json | kerf plan -f -
+  kerf plan -f examples/aws/ --region eu-west-1               plan for EC2, without an AWS account
   kerf plan -f cluster/ --instance-types types.json -o json   print JSON for programs
   kerf plan -f cluster/ --fail-on unschedulable               exit with 3 if a pod stays pending
 
@@ -32,6 +33,10 @@ pub(crate) struct TypedPlan {
     input: TypedInput,
     #[command(flatten)]
     provider: TypedProvider,
+    /// AWS region whose instance types and prices EC2NodeClasses have, for example eu-west-1
+    /// [default: that of the cluster's zones, else us-east-1].
+    #[arg(long, value_name = "REGION", help_heading = "Provider")]
+    region: Option<String>,
     /// File with the instance types of the simulated provider, in KWOK's format [default: 144
     /// built-in types].
     #[arg(long, value_name = "FILE", help_heading = "Input")]
@@ -53,6 +58,9 @@ pub(crate) struct TypedPlan {
     /// may be repeated.
     #[arg(long, value_name = "CONDITION", help_heading = "Output", hide_possible_values = true)]
     fail_on: Vec<Gate>,
+    /// Print on stderr how long loading, resolving instance types and solving took.
+    #[arg(long, help_heading = "Output")]
+    timings: bool,
     /// Omit the measurements (stats), so that the same input gives the same bytes.
     #[arg(long, help_heading = "Output")]
     no_stats: bool,
@@ -67,7 +75,12 @@ pub(crate) struct TypedPlan {
 pub(crate) struct PlanOptions {
     /// Manifests that describe the cluster; empty means the live cluster.
     pub(crate) input: Vec<InputPath>,
-    pub(crate) provider: ProviderName,
+    /// Provider that the user selected; `None` selects by the node classes of the input.
+    pub(crate) provider: Option<ProviderName>,
+    /// Provider of an input without node classes.
+    pub(crate) default_provider: ProviderName,
+    /// AWS region; `None` selects that of the input.
+    pub(crate) region: Option<String>,
     /// File of instance types; `None` selects the built-in catalogue.
     pub(crate) instance_types: Option<PathBuf>,
     /// Time to plan for; `None` means now.
@@ -82,6 +95,8 @@ pub(crate) struct PlanOptions {
     pub(crate) fail_on: Vec<Gate>,
     /// True if the measurements are part of the output.
     pub(crate) with_stats: bool,
+    /// True if the times of the stages are printed.
+    pub(crate) with_timings: bool,
     pub(crate) format: Format,
     /// Settings of the controller that change decisions.
     pub(crate) settings: Settings,
@@ -122,11 +137,13 @@ impl TypedPlan {
         environment: Environment<'_>,
         default_provider: ProviderName,
     ) -> Result<PlanOptions, CommandFailure> {
-        let provider = self.provider.resolve(environment, default_provider).map_err(CommandFailure::bad_input)?;
+        let provider = self.provider.resolve_selected(environment).map_err(CommandFailure::bad_input)?;
         let settings = self.settings.resolve(environment).map_err(CommandFailure::BadInput)?;
         Ok(PlanOptions {
             input: self.input.resolve(),
             provider,
+            default_provider,
+            region: self.region,
             instance_types: self.instance_types,
             at: self.at,
             only: self.only,
@@ -134,6 +151,7 @@ impl TypedPlan {
             threads: self.threads,
             fail_on: self.fail_on,
             with_stats: !self.no_stats,
+            with_timings: self.timings,
             format: self.output.output,
             settings,
         })

@@ -26,16 +26,23 @@ pub(crate) struct TypedProvider {
 impl TypedProvider {
     /// Returns the selected provider: the flag, else the variable, else the program's default.
     pub(super) fn resolve(&self, environment: Environment<'_>, default: ProviderName) -> Result<ProviderName, Problem> {
-        if let Some(name) = self.provider {
-            return Ok(name);
+        Ok(self.resolve_selected(environment)?.unwrap_or(default))
+    }
+
+    /// Returns the selected provider: the flag, else the variable. Returns `None` if the user
+    /// selected none.
+    pub(super) fn resolve_selected(&self, environment: Environment<'_>) -> Result<Option<ProviderName>, Problem> {
+        if self.provider.is_some() {
+            return Ok(self.provider);
         }
         let Some(text) = environment(PROVIDER_VARIABLE).filter(|text| !text.trim().is_empty()) else {
-            return Ok(default);
+            return Ok(None);
         };
-        ProviderName::from_str(text.trim(), false).map_err(|_| {
+        let name = ProviderName::from_str(text.trim(), false).map_err(|_| {
             Problem::new(format!("{PROVIDER_VARIABLE}: \"{text}\" is not a provider"))
                 .with_hint("set it to aws or kwok")
-        })
+        })?;
+        Ok(Some(name))
     }
 }
 

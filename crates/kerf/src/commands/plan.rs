@@ -15,7 +15,7 @@ use crate::exit::{CommandFailure, Exit};
 use crate::input::{self, SelectorKinds, ValidationScope};
 use crate::output::{self, Messages, PublishedStats, StageProgress};
 use crate::plan_input::PlanInput;
-use crate::provider::{self, ProviderOptions};
+use crate::provider::{self, PlanProviderOptions};
 
 /// Time for which a node is reserved for pods that are expected on it (spec 03 section 1, with the
 /// default batch window).
@@ -61,18 +61,28 @@ fn make_plan(
     } else {
         input::load(&options.input, ValidationScope::SuspiciousOnly, threads)
     };
-    let provider = provider::load(ProviderOptions::new(options.provider, options.instance_types.as_deref()));
-    let (loaded, provider) = combine_results(loaded, provider)?;
+    let providers = provider::load_for_plan(PlanProviderOptions {
+        selected: options.provider,
+        default: options.default_provider,
+        instance_types: options.instance_types.as_deref(),
+        region: options.region.as_deref(),
+    });
+    let (loaded, providers) = combine_results(loaded, providers)?;
+    let load_seconds = stopwatch.lap();
+    let types = providers.catalogue_for(&loaded.objects)?;
     let at = options.at.unwrap_or_else(|| now_in_whole_seconds(clock));
-    let mut plan_input = PlanInput::new(loaded.objects, provider.as_ref(), at);
+    let mut plan_input = PlanInput::new(loaded.objects, types.as_ref(), at);
     drop(progress);
+    for note in &plan_input.notes {
+        messages.print_note(note);
+    }
     for warning in options.settings.warnings.iter().chain(&loaded.warnings).chain(&plan_input.warnings) {
         messages.print_warning(warning);
     }
     for gate in gates_without_effect(options) {
         messages.print_warning(format_args!("the feature gate {gate} has no effect on a plan yet"));
     }
-    let load_seconds = stopwatch.lap();
+    let resolve_seconds = stopwatch.lap();
 
     let settings = Settings { seed: options.seed, ..engine_settings(&options.settings, is_live, threads.get()) };
     let progress = StageProgress::start("finding nodes for pending pods");
@@ -105,6 +115,12 @@ fn make_plan(
     });
     let disruption_seconds = stopwatch.lap();
     drop(progress);
+    if options.with_timings {
+        let solving = provisioning_seconds + disruption_seconds;
+        messages.print_note(format_args!(
+            "loading {load_seconds:.3} s, resolving {resolve_seconds:.3} s, solving {solving:.3} s"
+        ));
+    }
     for notice in disruption.iter().flat_map(|plan| &plan.warnings) {
         messages.print_warning(format_args!("{}: {} ({})", notice.object, notice.message, notice.code));
     }
@@ -117,6 +133,7 @@ fn make_plan(
         instance_types: plan_input.input.catalogues.iter().map(InstanceTypes::len).sum(),
         pod_classes: solve_stats.pod_classes,
         load_seconds,
+        resolve_seconds,
         candidates: disruption_stats.candidates,
         candidates_evaluated: disruption_stats.candidates_evaluated,
         provisioning_seconds,

@@ -31,6 +31,11 @@ impl<'t> Messages<'t> {
         self.write_line("warning", "33", &text);
     }
 
+    /// Prints a fact about the result.
+    pub(crate) fn print_note(&mut self, text: impl Display) {
+        self.write_line("note", "36", &text);
+    }
+
     /// Prints the reasons of a failure and returns its exit code.
     pub(crate) fn print_failure(&mut self, failure: &CommandFailure) -> Exit {
         match failure {

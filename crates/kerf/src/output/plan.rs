@@ -178,6 +178,7 @@ pub(crate) struct PublishedStats {
     pub(crate) candidates: usize,
     pub(crate) candidates_evaluated: usize,
     pub(crate) load_seconds: f64,
+    pub(crate) resolve_seconds: f64,
     pub(crate) provisioning_seconds: f64,
     pub(crate) disruption_seconds: f64,
     pub(crate) peak_rss_bytes: u64,

@@ -1,7 +1,9 @@
 //! The AWS provider (`kerf-aws`) for commands: on AWS through the SDK of the program, in a sandbox
-//! on an EC2 in memory, and for plans on the instance types that Kerf ships.
+//! on an EC2 in memory. Plans use the instance types that Kerf ships (`plan_catalogue`).
 
 mod node_config;
+mod plan_catalogue;
+mod plan_region;
 mod registration;
 mod sandbox_account;
 mod simulated_ec2;
@@ -12,27 +14,22 @@ use std::time::Duration;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use kerf_api::crds::CrdVariant;
-use kerf_api::ec2nodeclass::{EC2NodeClass, EC2NodeClassStatus, Subnet};
-use kerf_api::labels::LabelRules;
 use kerf_api::nodepool::NodeClassReference;
-use kerf_aws::instance_types::{InstanceTypeCatalogue, InstanceTypeSettings};
+use kerf_aws::instance_types::InstanceTypeCatalogue;
 use kerf_aws::ports::AwsPorts;
-use kerf_aws::pricing::Pricing;
-use kerf_aws::unavailable_offerings::UnavailableOfferings;
-use kerf_aws::{AwsParts, AwsProvider, AwsSettings, data};
+use kerf_aws::{AwsParts, AwsProvider, AwsSettings};
 use kerf_cloud::CloudProvider;
-use kerf_engine::catalogue::InstanceTypes;
-use kerf_runtime::Clock;
 
-use super::{CloudParts, Provider, SandboxPreparation, SandboxTexts};
+use super::{CloudParts, PlanCatalogue, Provider, SandboxPreparation, SandboxTexts};
 use crate::exit::Problem;
 use crate::input::Objects;
 use crate::program::{ConnectAws, SANDBOX_KUBERNETES_VERSION, no_sdk_problem};
+pub(super) use plan_catalogue::Ec2PlanCatalogue;
+use plan_region::PlanRegion;
+pub(super) use plan_region::check_region;
 pub(crate) use sandbox_account::{AccountOptions, memory_aws};
 pub(crate) use simulated_ec2::SimulatedEc2;
 
-/// Region of the instance types that Kerf ships.
-const SHIPPED_REGION: &str = "us-west-2";
 /// Longest time for connecting to AWS, with the look-up of region and credentials.
 const CONNECT_TIMEOUT: Duration = Duration::from_mins(1);
 
@@ -48,27 +45,13 @@ pub(super) struct Ec2Provider {
     settings: AwsSettings,
     /// Connects to AWS; `None` if the program cannot.
     connect: Option<ConnectAws>,
-    label_rules: LabelRules,
-    /// The shipped instance types, for plans.
-    shipped: OnceLock<InstanceTypeCatalogue>,
+    /// The instance types of the sandbox's region.
+    sandbox_types: OnceLock<InstanceTypeCatalogue>,
 }
 
 impl Ec2Provider {
     pub(super) fn new(settings: AwsSettings, connect: Option<ConnectAws>) -> Self {
-        Self { settings, connect, label_rules: LabelRules::aws(), shipped: OnceLock::new() }
-    }
-
-    fn shipped_types(&self) -> &InstanceTypeCatalogue {
-        self.shipped.get_or_init(|| {
-            let settings = InstanceTypeSettings::new(SHIPPED_REGION, &self.settings);
-            let clock = Clock::system();
-            let pricing = Arc::new(Pricing::new(SHIPPED_REGION));
-            let catalogue =
-                InstanceTypeCatalogue::new(settings, pricing, Arc::new(UnavailableOfferings::new(clock)), clock);
-            let shipped = data::catalogue();
-            catalogue.set_catalogue(shipped.instance_types.clone(), shipped.offerings.clone());
-            catalogue
-        })
+        Self { settings, connect, sandbox_types: OnceLock::new() }
     }
 
     async fn ports(&self, parts: &CloudParts) -> Result<AwsPorts, Problem> {
@@ -95,34 +78,10 @@ impl Provider for Ec2Provider {
         CrdVariant::Aws
     }
 
-    fn label_rules(&self) -> &LabelRules {
-        &self.label_rules
-    }
-
-    fn instance_types(&self, class: &NodeClassReference, objects: &Objects) -> Option<InstanceTypes> {
-        self.shipped_types().list(&planned_class(find_class(class, objects)?)).ok()
-    }
-
-    fn plan_notices(&self, objects: &Objects) -> Vec<String> {
-        let classes = objects.ec2_node_classes.iter().map(|class| &class.object);
-        let notices = classes.filter_map(|class| {
-            let name = class.metadata.name.as_deref().unwrap_or_default();
-            match self.shipped_types().list(&planned_class(class)) {
-                Err(error) => Some(format!("EC2NodeClass `{name}` has no instance types: {error}")),
-                Ok(_) if subnets(class).is_empty() => Some(format!(
-                    "EC2NodeClass `{name}` has no subnets in its status: the plan assumes all zones of {SHIPPED_REGION}"
-                )),
-                Ok(_) => foreign_zone(class).map(|zone| {
-                    format!(
-                        "EC2NodeClass `{name}` has subnets in {zone}: the plan knows only zones of {SHIPPED_REGION}"
-                    )
-                }),
-            }
-        });
-        let source = format!(
-            "instance types and prices are those that Kerf ships for {SHIPPED_REGION}; spot costs as on-demand"
-        );
-        notices.chain([source]).collect()
+    fn plan_catalogue(&self, objects: &Objects) -> Box<dyn PlanCatalogue> {
+        let region = PlanRegion::of_sandbox();
+        let types = self.sandbox_types.get_or_init(|| plan_catalogue::shipped_types(&region.name));
+        Box::new(Ec2PlanCatalogue::of_types(types, &region, objects))
     }
 
     fn prepare_sandbox(&self, preparation: SandboxPreparation<'_>) {
@@ -163,36 +122,9 @@ impl Provider for Ec2Provider {
     }
 }
 
-fn find_class<'a>(class: &NodeClassReference, objects: &'a Objects) -> Option<&'a EC2NodeClass> {
-    let classes = objects.ec2_node_classes.iter().map(|found| &found.object);
-    let mut classes = classes.filter(|_| class.kind == "EC2NodeClass" && class.group == "karpenter.k8s.aws");
-    classes.find(|found| found.metadata.name.as_deref() == Some(&class.name))
-}
-
-fn subnets(class: &EC2NodeClass) -> &[Subnet] {
-    class.status.as_ref().and_then(|status| status.subnets.as_deref()).unwrap_or_default()
-}
-
-/// Returns the class as a plan sees it: a class whose subnets are not known yet has one in every
-/// zone.
-fn planned_class(class: &EC2NodeClass) -> EC2NodeClass {
-    let mut class = class.clone();
-    if subnets(&class).is_empty() {
-        let zones: std::collections::BTreeSet<&str> = shipped_zones().collect();
-        let subnet = |zone: &str| Subnet { id: format!("subnet-{zone}"), zone: zone.to_owned(), zone_id: None };
-        let status = class.status.get_or_insert_with(EC2NodeClassStatus::default);
-        status.subnets = Some(zones.into_iter().map(subnet).collect());
-    }
-    class
-}
-
-fn shipped_zones() -> impl Iterator<Item = &'static str> {
-    data::catalogue().offerings.iter().map(|offering| offering.zone.as_str())
-}
-
-/// Returns a zone of the class that the shipped catalogue does not know.
-fn foreign_zone(class: &EC2NodeClass) -> Option<&str> {
-    subnets(class).iter().map(|subnet| subnet.zone.as_str()).find(|zone| !shipped_zones().any(|known| known == *zone))
+/// Returns true if a reference names an EC2NodeClass.
+pub(super) fn is_ec2_node_class(class: &NodeClassReference) -> bool {
+    class.group == "karpenter.k8s.aws" && class.kind == "EC2NodeClass"
 }
 
 #[cfg(test)]

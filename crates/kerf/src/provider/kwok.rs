@@ -13,7 +13,7 @@ use kerf_engine::catalogue::InstanceTypes;
 use kerf_kwok::{AvailabilityError, Catalogue, InstanceAvailability, Kwok};
 use kerf_sandbox::{Cloud, LaunchError, OfferingRef};
 
-use super::{CloudParts, Provider, SandboxTexts};
+use super::{CloudParts, PlanCatalogue, Provider, SandboxTexts};
 use crate::exit::{CommandFailure, Problem};
 use crate::input::Objects;
 
@@ -25,6 +25,7 @@ const HINTS: &str = "  \
 ";
 
 /// The simulated provider with the instance types of one file, or the built-in ones.
+#[derive(Debug, Clone)]
 pub(super) struct KwokProvider {
     catalogue: Catalogue,
 }
@@ -36,17 +37,23 @@ impl KwokProvider {
     }
 }
 
+impl PlanCatalogue for KwokProvider {
+    fn label_rules(&self) -> &LabelRules {
+        &self.catalogue.label_rules
+    }
+
+    fn instance_types(&self, _class: &NodeClassReference) -> Option<InstanceTypes> {
+        Some(self.catalogue.types.clone())
+    }
+}
+
 impl Provider for KwokProvider {
     fn crd_variant(&self) -> CrdVariant {
         CrdVariant::Kwok
     }
 
-    fn label_rules(&self) -> &LabelRules {
-        &self.catalogue.label_rules
-    }
-
-    fn instance_types(&self, _class: &NodeClassReference, _objects: &Objects) -> Option<InstanceTypes> {
-        Some(self.catalogue.types.clone())
+    fn plan_catalogue(&self, _objects: &Objects) -> Box<dyn PlanCatalogue> {
+        Box::new(self.clone())
     }
 
     fn sandbox_texts(&self) -> SandboxTexts {

@@ -1,8 +1,9 @@
 //! Commands with the AWS provider, in the program that has no AWS SDK.
 
+use insta::assert_snapshot;
 use serde_json::Value;
 
-use crate::program::kerf;
+use crate::program::{KerfCommand, RunResult, kerf};
 
 /// The example for AWS, as arguments of a command.
 const EXAMPLE: [&str; 4] = [
@@ -26,25 +27,152 @@ fn the_example_is_valid() {
     assert_eq!(output.stdout, "      1 NodePool\n      1 EC2NodeClass\n      1 Deployment\n");
 }
 
+/// Returns `kerf plan` without measurements, at a fixed time.
+fn plan_command(arguments: &[&str]) -> KerfCommand {
+    let base = ["plan", "--at", "2026-11-18T12:00:00Z", "--no-stats"];
+    kerf(&[&base, arguments].concat())
+}
+
+fn plan(arguments: &[&str]) -> RunResult {
+    plan_command(arguments).run()
+}
+
 #[test]
 fn a_plan_uses_the_shipped_instance_types_and_says_so() {
-    let arguments = [&["plan", "--provider", "aws", "-o", "json", "--no-stats"], &EXAMPLE[..]].concat();
-    let output = kerf(&arguments).run();
+    let output = plan(&[&["-o", "json"], &EXAMPLE[..]].concat());
     assert_eq!(
         output.stderr,
-        "warning: EC2NodeClass `default` has no subnets in its status: the plan assumes all zones of us-west-2\n\
-         warning: instance types and prices are those that Kerf ships for us-west-2; spot costs as on-demand\n"
+        "note: EC2 in us-east-1 (the default; --region selects another): instance types of 2026-10-27 (moto 5.2.5), \
+         on-demand prices of 2026-07-06 (Karpenter AWS provider v1.14.1); spot is priced as on-demand\n\
+         warning: EC2NodeClass `default`: its status does not tell, so the plan assumes: subnets (all zones of \
+         us-east-1), images (amd64 and arm64)\n"
     );
     let plan: Value = serde_json::from_str(&output.stdout).unwrap();
     let claims = plan["provisioning"]["nodeClaims"].as_array().unwrap();
     assert_eq!((claims.len(), plan["provisioning"]["unschedulable"].as_array().unwrap().len()), (1, 0), "{plan:#}");
     let estimate = &claims[0]["estimate"];
     assert_eq!(estimate["capacityType"], "on-demand");
-    assert!(estimate["zone"].as_str().unwrap().starts_with("us-west-2"), "{estimate}");
+    assert!(estimate["zone"].as_str().unwrap().starts_with("us-east-1"), "{estimate}");
     assert!(estimate["pricePerHour"].as_f64().unwrap() > 0.0, "{estimate}");
     let types = claims[0]["instanceTypes"].as_array().unwrap();
     let category = |name: &Value| name.as_str().and_then(|name| name.chars().next());
     assert!(types.iter().all(|name| [Some('c'), Some('m'), Some('r')].contains(&category(name))), "{types:?}");
+}
+
+#[test]
+fn the_provider_flag_changes_nothing_for_ec2_node_classes() {
+    let with_flag = plan(&[&["--provider", "aws", "-o", "json"], &EXAMPLE[..]].concat());
+    let without = plan(&[&["-o", "json"], &EXAMPLE[..]].concat());
+    assert_eq!((with_flag.stdout, with_flag.stderr), (without.stdout, without.stderr));
+    let simulated = plan(&[&["--provider", "kwok"], &EXAMPLE[..]].concat());
+    assert!(!simulated.stderr.contains("EC2"), "{}", simulated.stderr);
+}
+
+/// An EC2NodeClass pool and a KWOKNodeClass pool, a pod for each, and a node that runs.
+const MIXED: &str = "\
+apiVersion: karpenter.sh/v1
+kind: NodePool
+metadata: {name: ec2}
+spec: {template: {spec: {nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: d}, requirements: [
+  {key: node.kubernetes.io/instance-type, operator: In, values: [m5.large, x9.large]},
+  {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}]}}}
+---
+apiVersion: karpenter.k8s.aws/v1
+kind: EC2NodeClass
+metadata: {name: d}
+spec: {role: r, amiSelectorTerms: [{alias: al2023@latest}], subnetSelectorTerms: [{tags: {a: b}}], securityGroupSelectorTerms: [{tags: {a: b}}]}
+---
+apiVersion: karpenter.sh/v1
+kind: NodePool
+metadata: {name: kwok}
+spec: {template: {spec: {nodeClassRef: {group: karpenter.kwok.sh, kind: KWOKNodeClass, name: d}, requirements: [
+  {key: karpenter.kwok.sh/instance-family, operator: In, values: [c]}]}}}
+---
+apiVersion: karpenter.kwok.sh/v1alpha1
+kind: KWOKNodeClass
+metadata: {name: d}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: for-ec2}
+spec: {nodeSelector: {karpenter.k8s.aws/instance-family: m5}, containers: [{name: a, resources: {requests: {cpu: '1'}}}]}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: for-kwok}
+spec: {nodeSelector: {karpenter.kwok.sh/instance-family: c}, containers: [{name: a, resources: {requests: {cpu: '1'}}}]}
+";
+
+#[test]
+fn node_classes_of_both_kinds_have_their_own_instance_types() {
+    let base = ["plan", "-f", "-", "--at", "2026-11-18T12:00:00Z", "--no-stats"];
+    let output = kerf(&base).stdin(MIXED);
+    assert_snapshot!(output.transcript());
+}
+
+#[test]
+fn running_ec2_nodes_are_priced_by_type_zone_and_capacity_type() {
+    let node = |name: &str, instance_type: &str, capacity_type: &str| {
+        let labels = format!(
+            "{{node.kubernetes.io/instance-type: {instance_type}, topology.kubernetes.io/zone: eu-west-1b, \
+             karpenter.sh/capacity-type: {capacity_type}, karpenter.sh/nodepool: ec2, karpenter.sh/registered: 'true'}}"
+        );
+        format!(
+            "---\napiVersion: v1\nkind: Node\nmetadata: {{name: {name}, labels: {labels}}}\n\
+             spec: {{providerID: 'aws:///eu-west-1b/i-{name}'}}\n\
+             ---\napiVersion: karpenter.sh/v1\nkind: NodeClaim\nmetadata: {{name: {name}, labels: {labels}}}\n\
+             spec: {{nodeClassRef: {{group: karpenter.k8s.aws, kind: EC2NodeClass, name: d}}, requirements: []}}\n\
+             status: {{providerID: 'aws:///eu-west-1b/i-{name}', nodeName: {name}}}\n"
+        )
+    };
+    let nodes = [node("a", "m5.large", "on-demand"), node("b", "c5.xlarge", "spot"), node("c", "x9.large", "spot")];
+    let class = MIXED.split("---\n").nth(1).unwrap();
+    let base =
+        ["plan", "-f", "-", "--at", "2026-11-18T12:00:00Z", "--no-stats", "--only", "provisioning", "-o", "json"];
+    let output = kerf(&base).stdin(&format!("{class}{}", nodes.concat())).run();
+    assert!(output.stderr.starts_with("note: EC2 in eu-west-1: "), "{}", output.stderr);
+    assert!(output.stderr.contains("the cost does not include 1 managed node (c)"), "{}", output.stderr);
+    let plan: Value = serde_json::from_str(&output.stdout).unwrap();
+    // m5.large costs 0.096, c5.xlarge 0.17; spot is priced as on-demand.
+    assert_eq!(plan["cost"]["currentPerHour"], 0.266, "{plan:#}");
+}
+
+#[test]
+fn an_unknown_region_is_bad_input() {
+    let output = plan(&[&["--region", "eu-west-9"], &EXAMPLE[..]].concat());
+    assert_eq!((output.code, output.stdout.as_str()), (2, ""));
+    assert!(
+        output.stderr.starts_with(
+            "error: --region eu-west-9: Kerf ships no instance types of this region\nhint:  use one of: af-south-1, "
+        ),
+        "{}",
+        output.stderr
+    );
+    let output = plan(&[&["--region", "eu-west-1", "--provider", "kwok"], &EXAMPLE[..]].concat());
+    assert_eq!(output.code, 2);
+    assert!(output.stderr.contains("the simulated provider has no regions"), "{}", output.stderr);
+}
+
+#[test]
+fn timings_name_the_stages() {
+    let output = plan(&[&["--timings"], &EXAMPLE[..]].concat());
+    let line = output.stderr.lines().find(|line| line.starts_with("note: loading ")).unwrap();
+    assert!(line.contains(" s, resolving ") && line.contains(" s, solving "), "{line}");
+}
+
+/// Returns validation and plan of an example, as a user sees them.
+fn example(name: &str) -> String {
+    let path = format!("{}/../../examples/aws/{name}.yaml", env!("CARGO_MANIFEST_DIR"));
+    let valid = kerf(&["validate", "-f", &path]).run();
+    assert_eq!((valid.code, valid.stderr.as_str()), (0, ""), "{name}");
+    plan_command(&["-f", &path]).transcript()
+}
+
+#[test]
+fn examples_plan_instance_types_that_an_ec2_user_expects() {
+    for name in ["general-purpose", "gpu", "spot", "arm64", "bottlerocket", "windows", "reserved", "placement-group"] {
+        assert_snapshot!(format!("example_{name}"), example(name));
+    }
 }
 
 #[test]

@@ -36,7 +36,8 @@ impl BestPriceCalculator {
     /// leaves a pod unplaced.
     pub(super) async fn best_price(&self) -> Option<u64> {
         let loaded = load_with_client(self.client.clone(), self.selectors).await.ok()?;
-        let plan_input = PlanInput::new(loaded.objects, self.provider.as_ref(), self.clock.now());
+        let types = self.provider.plan_catalogue(&loaded.objects);
+        let plan_input = PlanInput::new(loaded.objects, types.as_ref(), self.clock.now());
         let solution = solve(&without_launched_nodes(plan_input.input), &self.settings);
         if !solution.unplaced.is_empty() {
             return None;

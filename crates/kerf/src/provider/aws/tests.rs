@@ -4,6 +4,7 @@
 
 use kerf_aws::ports::{ConnectError, Eks as _};
 use kerf_operator::{Recorder, Registry, SharedCluster};
+use kerf_runtime::Clock;
 use kerf_sandbox::{ApiServer, ApiServerConfig};
 
 use super::*;
@@ -39,16 +40,6 @@ async fn the_version_of_the_account_is_that_of_the_sandbox() {
     let server = ApiServer::new(ApiServerConfig::new(Clock::system(), 0));
     let version = server.client().apiserver_version().await.unwrap();
     assert_eq!(format!("{}.{}", version.major, version.minor), SANDBOX_KUBERNETES_VERSION);
-}
-
-#[test]
-fn a_class_without_subnets_is_planned_in_all_zones() {
-    let mut class = EC2NodeClass::default();
-    assert_eq!(subnets(&planned_class(&class)).len(), 4);
-    let own = Subnet { id: "subnet-1".into(), zone: "eu-west-1a".into(), zone_id: None };
-    class.status = Some(EC2NodeClassStatus { subnets: Some(vec![own.clone()]), ..EC2NodeClassStatus::default() });
-    assert_eq!(subnets(&planned_class(&class)), [own]);
-    assert_eq!(foreign_zone(&class), Some("eu-west-1a"));
 }
 
 /// Returns the problem of a provider that connects with this function.

@@ -1,0 +1,154 @@
+//! The instance types of a plan: those of the simulated provider, those of EC2 that Kerf ships, or
+//! both, for each node class by its group (spec 09 §2.1).
+
+use std::path::Path;
+
+use kerf_api::labels::LabelRules;
+use kerf_api::nodepool::NodeClassReference;
+use kerf_engine::catalogue::InstanceTypes;
+
+use super::aws::{self, Ec2PlanCatalogue};
+use super::kwok::KwokProvider;
+use super::no_instance_types_file;
+use crate::exit::{CommandFailure, Problem};
+use crate::input::Objects;
+use crate::program::ProviderName;
+
+/// The instance types that a plan can use, and the rules about their labels.
+pub(crate) trait PlanCatalogue: Send + Sync {
+    /// Returns the rules about labels.
+    fn label_rules(&self) -> &LabelRules;
+
+    /// Returns the instance types of a node class. Returns clones of one list for classes with
+    /// equal types. Returns `None` if the class is not in the input and its types depend on it.
+    fn instance_types(&self, class: &NodeClassReference) -> Option<InstanceTypes>;
+
+    /// Returns what a user should know about these instance types.
+    fn notices(&self) -> &[PlanNotice] {
+        &[]
+    }
+}
+
+/// A message about the data of a plan.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum PlanNotice {
+    /// The source of the data.
+    Note(String),
+    /// A fact that is missing or assumed.
+    Warning(String),
+}
+
+/// Options of a plan that concern instance types.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct PlanProviderOptions<'a> {
+    /// Provider that the user selected; `None` selects by the node classes of the input.
+    pub(crate) selected: Option<ProviderName>,
+    /// Provider of an input that names no node class.
+    pub(crate) default: ProviderName,
+    /// File of instance types of the simulated provider; `None` selects the built-in ones.
+    pub(crate) instance_types: Option<&'a Path>,
+    /// AWS region; `None` selects that of the input.
+    pub(crate) region: Option<&'a str>,
+}
+
+/// The instance types that the options allow. The input decides which of them are used.
+#[derive(Debug)]
+pub(crate) struct PlanProviders<'a> {
+    options: PlanProviderOptions<'a>,
+    kwok: KwokProvider,
+}
+
+/// Checks the options and reads the file of instance types, if there is one.
+pub(crate) fn load_for_plan(options: PlanProviderOptions<'_>) -> Result<PlanProviders<'_>, CommandFailure> {
+    if options.selected == Some(ProviderName::Aws) && options.instance_types.is_some() {
+        return Err(CommandFailure::bad_input(no_instance_types_file()));
+    }
+    if let Some(region) = options.region {
+        let is_simulated = options.selected == Some(ProviderName::Kwok) || options.instance_types.is_some();
+        if is_simulated {
+            let problem = Problem::new(format!("--region {region}: the simulated provider has no regions"));
+            let hint = "leave --region away, or plan with the instance types of EC2: --provider aws";
+            return Err(CommandFailure::bad_input(problem.with_hint(hint)));
+        }
+        aws::check_region(region).map_err(CommandFailure::bad_input)?;
+    }
+    Ok(PlanProviders { options, kwok: KwokProvider::load(options.instance_types)? })
+}
+
+impl PlanProviders<'_> {
+    /// Returns the instance types for an input. Fails if the region of the input is unknown.
+    pub(crate) fn catalogue_for(self, objects: &Objects) -> Result<Box<dyn PlanCatalogue>, CommandFailure> {
+        let ec2 = || Ec2PlanCatalogue::new(self.options.region, objects).map_err(CommandFailure::bad_input);
+        Ok(match self.kinds(objects) {
+            CatalogueKinds::Kwok => Box::new(self.kwok),
+            CatalogueKinds::Ec2 => Box::new(ec2()?),
+            CatalogueKinds::Both => Box::new(MixedPlanCatalogue::new(ec2()?, self.kwok)),
+        })
+    }
+
+    fn kinds(&self, objects: &Objects) -> CatalogueKinds {
+        let of_provider = |name| match name {
+            ProviderName::Aws => CatalogueKinds::Ec2,
+            ProviderName::Kwok => CatalogueKinds::Kwok,
+        };
+        if let Some(name) = self.options.selected {
+            return of_provider(name);
+        }
+        // A file of instance types is for the simulated provider.
+        if self.options.instance_types.is_some() {
+            return CatalogueKinds::Kwok;
+        }
+        let references = || {
+            let of_pools = objects.node_pools.iter().map(|pool| &pool.object.spec.template.spec.node_class_ref);
+            of_pools.chain(objects.node_claims.iter().map(|claim| &claim.object.spec.node_class_ref))
+        };
+        let uses_ec2 = !objects.ec2_node_classes.is_empty() || references().any(aws::is_ec2_node_class);
+        let uses_kwok = !objects.kwok_node_classes.is_empty() || references().any(|class| class.group == KWOK_GROUP);
+        match (uses_ec2, uses_kwok) {
+            (true, true) => CatalogueKinds::Both,
+            (true, false) => CatalogueKinds::Ec2,
+            (false, true) => CatalogueKinds::Kwok,
+            (false, false) => of_provider(self.options.default),
+        }
+    }
+}
+
+/// Group of the node classes of the simulated provider.
+const KWOK_GROUP: &str = "karpenter.kwok.sh";
+
+/// The providers whose instance types a plan uses.
+#[derive(Debug, Clone, Copy)]
+enum CatalogueKinds {
+    Kwok,
+    Ec2,
+    Both,
+}
+
+/// The instance types of both providers. The group of a node class selects the provider.
+struct MixedPlanCatalogue {
+    ec2: Ec2PlanCatalogue,
+    kwok: KwokProvider,
+    label_rules: LabelRules,
+}
+
+impl MixedPlanCatalogue {
+    fn new(ec2: Ec2PlanCatalogue, kwok: KwokProvider) -> Self {
+        let mut label_rules = ec2.label_rules().clone();
+        label_rules.extend(kwok.label_rules());
+        Self { ec2, kwok, label_rules }
+    }
+}
+
+impl PlanCatalogue for MixedPlanCatalogue {
+    fn label_rules(&self) -> &LabelRules {
+        &self.label_rules
+    }
+
+    fn instance_types(&self, class: &NodeClassReference) -> Option<InstanceTypes> {
+        if aws::is_ec2_node_class(class) { self.ec2.instance_types(class) } else { self.kwok.instance_types(class) }
+    }
+
+    fn notices(&self) -> &[PlanNotice] {
+        self.ec2.notices()
+    }
+}
