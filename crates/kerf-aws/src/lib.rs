@@ -34,6 +34,7 @@ mod ttl_cache;
 pub mod unavailable_offerings;
 pub mod user_data;
 
+pub use nodeclass::{NodeClassTrial, NodeClassTrialError};
 pub use parts::AwsParts;
 pub use provider::AwsProvider;
 pub use settings::{AwsSettings, ClusterFacts};

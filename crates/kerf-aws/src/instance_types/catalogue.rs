@@ -1,6 +1,7 @@
 //! The catalogue of a region, and the lists of instance types that node classes get from it (spec
 //! 05 §4.1, §4.2, §4.13).
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -8,13 +9,15 @@ use std::time::Duration;
 use jiff::Timestamp;
 use kerf_api::ec2nodeclass::EC2NodeClass;
 use kerf_api::slim::Str;
+use kerf_api::validation::kubelet::InstanceTypeVariables;
 use kerf_engine::catalogue::{InstanceType, InstanceTypes, OfferingState};
 use kerf_runtime::Clock;
 
 use super::capacity::{self, CapacitySettings, VolumeSizeError};
 use super::class_facts::{NodeClassFacts, class_key};
 use super::compatibility::is_compatible;
-use super::kubelet::{KubeletError, KubeletExpressions};
+use super::kubelet::expressions::{KubeletCompiler, UnusableEntry};
+use super::kubelet::{KubeletError, KubeletExpressions, ResolvedKubelet};
 use super::labels;
 use super::overhead;
 use super::sharing::{self, RequirementPool};
@@ -98,6 +101,7 @@ pub struct InstanceTypeCatalogue {
     pricing: Arc<Pricing>,
     unavailable: Arc<UnavailableOfferings>,
     clock: Clock,
+    kubelet: KubeletCompiler,
     state: Mutex<CatalogueState>,
 }
 
@@ -133,7 +137,8 @@ impl InstanceTypeCatalogue {
         unavailable: Arc<UnavailableOfferings>,
         clock: Clock,
     ) -> Self {
-        Self { settings, pricing, unavailable, clock, state: Mutex::default() }
+        let kubelet = KubeletCompiler::new(settings.expressions, clock);
+        Self { settings, pricing, unavailable, clock, kubelet, state: Mutex::default() }
     }
 
     /// Returns the prices of the offerings. A new price becomes visible when a list is built again.
@@ -201,7 +206,7 @@ impl InstanceTypeCatalogue {
         let key = class_key(class);
         let is_live = state.lists.get(&key).is_some_and(|list| list.expires > now);
         if !is_live {
-            let facts = NodeClassFacts::new(class, self.settings.expressions)?;
+            let facts = NodeClassFacts::new(class, &self.kubelet)?;
             if facts.zones.is_empty() {
                 return Err(InstanceTypeError::NoSubnets);
             }
@@ -239,10 +244,52 @@ impl InstanceTypeCatalogue {
         class: &EC2NodeClass,
         names: impl IntoIterator<Item = &'a str>,
     ) -> Result<Vec<&'a str>, InstanceTypeError> {
-        let facts = NodeClassFacts::new(class, self.settings.expressions)?;
+        let facts = NodeClassFacts::new(class, &self.kubelet)?;
         let state = self.lock();
         let is_compatible = |name: &&str| state.types.get(*name).is_some_and(|info| is_compatible(info, &facts));
         Ok(names.into_iter().filter(is_compatible).collect())
+    }
+
+    /// Returns the kubelet settings of a class for one type. Scheduling and user data both use them.
+    pub(crate) fn kubelet(&self, class: &EC2NodeClass, name: &str) -> Result<ResolvedKubelet, InstanceTypeError> {
+        let facts = NodeClassFacts::new(class, &self.kubelet)?;
+        if !facts.compiled_kubelet.has_expressions() {
+            return Ok(facts.kubelet);
+        }
+        let state = self.lock();
+        let info = state.types.get(name).ok_or_else(|| InstanceTypeError::NotFound(name.to_owned()))?;
+        Ok(kubelet_of_type(info, &facts, self.capacity_settings(), UnusableEntry::Drop)?)
+    }
+
+    /// Returns true if expressions in `spec.kubelet` are evaluated.
+    pub(crate) fn evaluates_expressions(&self) -> bool {
+        self.settings.expressions == KubeletExpressions::Evaluate
+    }
+
+    /// Reads `spec.kubelet` and compiles its expressions. Fails at the first mistake.
+    pub(crate) fn compile_expressions(&self, class: &EC2NodeClass) -> Result<(), KubeletError> {
+        NodeClassFacts::new(class, &self.kubelet).map(drop)
+    }
+
+    /// Evaluates the expressions of a class for every type. Fails at the first unusable value.
+    pub(crate) fn check_expressions(&self, class: &EC2NodeClass) -> Result<(), InstanceTypeError> {
+        let facts = NodeClassFacts::new(class, &self.kubelet)?;
+        if !facts.compiled_kubelet.has_expressions() {
+            return Ok(());
+        }
+        let state = self.lock();
+        state.check_complete()?;
+        for info in state.types.values() {
+            kubelet_of_type(info, &facts, self.capacity_settings(), UnusableEntry::Fail)?;
+        }
+        Ok(())
+    }
+
+    fn capacity_settings(&self) -> CapacitySettings {
+        CapacitySettings {
+            vm_memory_overhead_percent: self.settings.vm_memory_overhead_percent,
+            reserved_enis: i64::from(self.settings.reserved_enis),
+        }
     }
 
     fn with_marks(&self, list: &InstanceTypes, zones: &[ZoneInfo]) -> InstanceTypes {
@@ -319,10 +366,8 @@ fn build_type(
     catalogue: &InstanceTypeCatalogue,
     (pool, offering_requirements): (&mut RequirementPool, &mut OfferingRequirements),
 ) -> Result<(InstanceType, Vec<OfferingState>), InstanceTypeError> {
-    let settings = CapacitySettings {
-        vm_memory_overhead_percent: catalogue.settings.vm_memory_overhead_percent,
-        reserved_enis: i64::from(catalogue.settings.reserved_enis),
-    };
+    let settings = catalogue.capacity_settings();
+    let class = &*class.for_type(info, settings)?;
     let covered = class.zones.iter().map(|zone| &zone.name);
     let zones: BTreeSet<Str> =
         covered.filter(|zone| ec2_zones.is_some_and(|zones| zones.contains(*zone))).cloned().collect();
@@ -344,6 +389,36 @@ fn build_type(
         volume_limits: Arc::default(),
     };
     Ok((instance_type, states))
+}
+
+impl NodeClassFacts {
+    /// Returns the facts with the kubelet settings of one type.
+    fn for_type(&self, info: &InstanceTypeInfo, settings: CapacitySettings) -> Result<Cow<'_, Self>, KubeletError> {
+        if !self.compiled_kubelet.has_expressions() {
+            return Ok(Cow::Borrowed(self));
+        }
+        let kubelet = kubelet_of_type(info, self, settings, UnusableEntry::Drop)?;
+        Ok(Cow::Owned(Self { kubelet, ..self.clone() }))
+    }
+}
+
+/// Evaluates the expressions of a class for one type.
+fn kubelet_of_type(
+    info: &InstanceTypeInfo,
+    class: &NodeClassFacts,
+    settings: CapacitySettings,
+    unusable: UnusableEntry,
+) -> Result<ResolvedKubelet, KubeletError> {
+    let variables = InstanceTypeVariables {
+        vcpus: i64::from(info.vcpus.default_vcpus),
+        memory_mib: info.memory.size_mib,
+        default_enis: capacity::interfaces_of_default_card(info),
+        ips_per_eni: i64::from(info.network.ipv4_addresses_per_interface),
+        max_pods: 0,
+        instance_type: &info.name,
+    };
+    let pods = |kubelet: &ResolvedKubelet| capacity::pods_with(info, class, kubelet, settings);
+    class.compiled_kubelet.resolve(variables, pods, unusable)
 }
 
 fn before(time: Timestamp, duration: Duration) -> Timestamp {

@@ -9,6 +9,7 @@ pub(super) fn is_compatible(info: &InstanceTypeInfo, class: &NodeClassFacts) -> 
     supports_interfaces(info, class)
         && !(class.is_al2023() && info.name.starts_with("a1."))
         && (!class.needs_nested_virtualization || has_processor_feature(info, "nested-virtualization"))
+        && (!class.needs_enclaves || info.nitro_enclaves_support == "supported")
         && (!class.has_connection_tracking || info.hypervisor == "nitro")
 }
 
