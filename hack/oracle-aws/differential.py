@@ -94,16 +94,16 @@ def words(text):
     return text.split()
 
 
-def canonical_user_data(answer, family):
-    text = answer.get("userData")
+def canonical_user_data(answer, family, member="userData"):
+    text = answer.get(member)
     if text is None:
         return
     if family == "Bottlerocket":
-        answer["userData"] = tomllib.loads(text)
+        answer[member] = tomllib.loads(text)
     elif family in ("Custom",):
         pass
     elif family.startswith("Windows"):
-        answer["userData"] = words(text)
+        answer[member] = words(text)
     else:
         message = email.message_from_string(text)
         parts = []
@@ -115,7 +115,15 @@ def canonical_user_data(answer, family):
             elif "EKS" in body or "/etc/eks/bootstrap.sh" in body:
                 body = words(body)
             parts.append([sorted(part.items()), body])
-        answer["userData"] = parts
+        answer[member] = parts
+
+
+def canonical_node_class(answer, family):
+    if "error" in answer:
+        # Spec 11 section 2.8: not compared after an error.
+        del answer["requeue"], answer["requeueAfterSeconds"]
+    for call in answer["calls"]:
+        canonical_user_data(call["input"].get("LaunchTemplateData", {}), family, "UserData")
 
 
 def canonical(question, document, answer):
@@ -123,11 +131,12 @@ def canonical(question, document, answer):
     answer = copy.deepcopy(answer)
     if "error" in answer:
         answer["error"].pop("text", None)
-        return answer
     if question == "instance-types":
         canonical_types(answer)
     elif question == "userdata":
         canonical_user_data(answer, documents.family_of(document))
+    elif question == "nodeclass" and "calls" in answer:
+        canonical_node_class(answer, documents.family_of(document))
     return answer
 
 

@@ -1,6 +1,6 @@
 """Generates documents for the questions of spec 11."""
 
-QUESTIONS = ["instance-types", "hash", "userdata"]
+QUESTIONS = ["instance-types", "hash", "userdata", "ami", "nodeclass"]
 
 FAMILIES = {
     "al2": "AL2", "al2023": "AL2023", "bottlerocket": "Bottlerocket", "windows2019": "Windows2019",
@@ -349,10 +349,285 @@ def user_data_document(rng):
     return document
 
 
+ACCOUNT = "123456789012"
+KUBERNETES_VERSIONS = ["1.30", "1.32", "1.33", "1.34", "1.35"]
+
+
+def alias_parameters(family, version, kubernetes):
+    """Returns the names of the SSM parameters of an alias (spec 05 section 12.1)."""
+    eks = f"/aws/service/eks/optimized-ami/{kubernetes}"
+
+    def pinned(prefix):
+        return "recommended" if version == "latest" else f"{prefix}-{kubernetes}-{version}"
+
+    if family == "al2":
+        return [f"{eks}/amazon-linux-2{suffix}/{pinned(prefix)}/image_id" for suffix, prefix in (
+            ("", "amazon-eks-node"), ("-arm64", "amazon-eks-arm64-node"), ("-gpu", "amazon-eks-gpu-node"))]
+    if family == "al2023":
+        variants = [("x86_64", "standard"), ("arm64", "standard"), ("x86_64", "nvidia"), ("arm64", "nvidia"), ("x86_64", "neuron")]
+        return [f"{eks}/amazon-linux-2023/{arch}/{variant}/{pinned(f'amazon-eks-node-al2023-{arch}-{variant}')}/image_id"
+                for arch, variant in variants]
+    if family == "bottlerocket":
+        number = version.removeprefix("v")
+        return [f"/aws/service/bottlerocket/aws-k8s-{kubernetes}{variant}/{arch}/{number}/image_id"
+                for variant in ("", "-nvidia") for arch in ("x86_64", "arm64")]
+    return [f"/aws/service/ami-windows-latest/Windows_Server-{family.removeprefix('windows')}-English-Core-EKS_Optimized-{kubernetes}/image_id"]
+
+
+def architecture_of(parameter):
+    return "arm64" if "arm64" in parameter else "x86_64"
+
+
+def image(rng, number, architecture=None):
+    found = {
+        "ImageId": f"ami-{number}", "Name": rng.choice(["my-image-1", "my-image-2", "other", "amazon-eks-node-1.34-v20250101"]),
+        "Architecture": architecture or rng.choice(["x86_64", "x86_64", "arm64", "arm64", "i386"]),
+        "OwnerId": rng.choice([ACCOUNT, ACCOUNT, "602401143452", "111111111111"]),
+    }
+    if maybe(rng, 0.95):
+        found["CreationDate"] = f"2026-0{rng.randint(1, 6)}-1{rng.randint(0, 2)}T10:00:0{rng.randint(0, 1)}.{rng.randint(0, 1)}00Z"
+    if found["OwnerId"] == "602401143452":
+        found["ImageOwnerAlias"] = "amazon"
+    if maybe(rng, 0.3):
+        found["DeprecationTime"] = rng.choice(["2026-07-01T00:00:00.000Z", "2026-08-01T12:00:00.000Z", "2027-01-01T00:00:00.000Z"])
+    if maybe(rng, 0.1):
+        found["State"] = rng.choice(["available", "pending", "failed"])
+    if maybe(rng, 0.7):
+        tags = {"team": rng.choice(["a", "b", "a/b"]), "env": rng.choice(["dev", "prod"]), "kubernetes.io/arch": "amd64"}
+        found["Tags"] = [{"Key": key, "Value": tags[key]} for key in pick_some(rng, list(tags), 3)]
+    return found
+
+
+def tag_term(rng):
+    terms = [{"team": "a"}, {"team": "*"}, {"team": "a*", "env": "dev"}, {"env": "?rod"}, {"none": "x"}, {"kubernetes.io/arch": "amd64"}]
+    return dict(rng.choice(terms))
+
+
+def selected_images(rng):
+    """Returns amiSelectorTerms and amiFamily, and images, parameters and options that fit them more or less."""
+    images = [image(rng, number) for number in range(1, rng.randint(1, 8) + 1)]
+    parameters, chosen, kubernetes = {}, {}, "1.34"
+    if maybe(rng, 0.5):
+        kubernetes = chosen["kubernetesVersion"] = rng.choice(KUBERNETES_VERSIONS)
+    if maybe(rng, 0.5):
+        family = rng.choice([*FAMILIES, "al2023", "al2023", "bottlerocket"])
+        version = "latest" if family.startswith("windows") else rng.choice(["latest", "latest", "v20250101", "1.45.0", "v1.46.0"])
+        for name in alias_parameters(family, version, kubernetes):
+            number = len(images) + 1
+            if maybe(rng, 0.85):
+                parameters[name] = f"ami-{number}" if maybe(rng, 0.9) else rng.choice(["ami-1", "ami-missing"])
+                images.append(image(rng, number, architecture_of(name) if maybe(rng, 0.95) else None))
+            elif maybe(rng, 0.5):
+                parameters[name] = rng.choice(["!AccessDeniedException", "!InternalServerError"])
+        return [{"alias": f"{family}@{version}"}], None, images, parameters, chosen
+    terms = []
+    for _ in range(rng.randint(1, 3)):
+        kind = rng.choice(["id", "id", "name", "tags", "tags", "ssm"])
+        if kind == "id":
+            terms.append({"id": f"ami-{rng.randint(1, 9)}"})
+        elif kind == "ssm":
+            name = rng.choice(["/my/image", "my-image", f"arn:aws:ssm:us-west-2:{ACCOUNT}:parameter/my/arn"])
+            terms.append({"ssmParameter": name})
+            if maybe(rng, 0.8):
+                values = ["ami-1", "ami-2", "ami-9", "none", "!ParameterNotFound"]
+                parameters[name] = rng.choice(values if maybe(rng, 0.9) else ["!InternalServerError", "!AccessDeniedException"])
+        else:
+            term = {"name": rng.choice(["my-image-*", "my-image-1", "other", "amazon-eks-*", "x"])} if kind == "name" else {"tags": tag_term(rng)}
+            if kind == "name" and maybe(rng, 0.2):
+                term["tags"] = tag_term(rng)
+            if maybe(rng, 0.4):
+                term["owner"] = rng.choice(["self", "amazon", ACCOUNT, "602401143452", "222222222222"])
+            terms.append(term)
+    return terms, rng.choice([*FAMILIES.values(), "AL2023", "Custom"]), images, parameters, chosen
+
+
+def complete_images(rng):
+    """Returns what selected_images returns, with an available image for every type."""
+    images, parameters, chosen = [], {}, {}
+
+    def add(architecture):
+        images.append({**image(rng, len(images) + 1, architecture), "State": "available", "OwnerId": ACCOUNT})
+        return images[-1]["ImageId"]
+
+    if maybe(rng, 0.7):
+        family = rng.choice(["al2", "al2023", "al2023", "bottlerocket", "windows2019", "windows2022", "windows2025"])
+        kubernetes = chosen["kubernetesVersion"] = {"al2": "1.32", "windows2025": "1.35"}.get(family, rng.choice(["1.33", "1.34"]))
+        version = "latest" if family.startswith("windows") else rng.choice(["latest", "v20250101", "1.46.0"])
+        for name in alias_parameters(family, version, kubernetes):
+            parameters[name] = add(architecture_of(name))
+        return [{"alias": f"{family}@{version}"}], None, images, parameters, chosen
+    terms = [{"id": add("x86_64")}, {"id": add("arm64")}]
+    return terms, rng.choice(["AL2", "AL2023", "Bottlerocket", "Windows2022", "Custom"]), images, parameters, chosen
+
+
+def failure(rng, codes):
+    code, message = rng.choice(codes)
+    return {"code": code, "message": message, "server": code.startswith("Internal")}
+
+
+ORDINARY_FAILURES = [("InternalError", "An internal error has occurred"), ("RequestLimitExceeded", "Request limit exceeded."),
+                     ("UnauthorizedOperation", "You are not authorized to perform this operation."), ("InvalidParameterValue", "no")]
+
+
+def ami_document(rng):
+    terms, family, images, parameters, chosen = selected_images(rng)
+    spec = {"amiSelectorTerms": terms}
+    if family:
+        spec["amiFamily"] = family
+    document = {"nodeClass": {"spec": spec}, "images": images, "parameters": parameters}
+    if chosen:
+        document["options"] = chosen
+    if maybe(rng, 0.1):
+        operation = rng.choice(["DescribeImages", "GetParameter"])
+        document["fail"] = {operation: [rng.choice([None, failure(rng, ORDINARY_FAILURES)]) for _ in range(rng.randint(1, 3))]}
+    return document
+
+
+def valid_kubelet(rng, family):
+    """Returns settings that Karpenter 1.14 and 1.15 both accept for the family."""
+    fields = kubelet(rng)
+    soft = fields.pop("evictionSoft", None)
+    fields.pop("evictionSoftGracePeriod", None)
+    if soft:
+        fields["evictionSoft"] = soft
+        fields["evictionSoftGracePeriod"] = {signal: rng.choice(["1m", "90s", "1h30m"]) for signal in soft}
+    if family == "Bottlerocket":
+        fields.pop("podsPerCore", None)
+    if family not in ("AL2023", "Custom"):
+        fields["clusterDNS"] = fields.get("clusterDNS", [])[:1]
+    # Karpenter 1.14 drops empty maps and lists, 1.15 keeps them.
+    return {name: value for name, value in fields.items() if value not in ({}, [])}
+
+
+DRY_RUN_FAILURES = [
+    *ORDINARY_FAILURES,
+    ("UnauthorizedOperation", "You are not authorized: with an explicit deny in a service control policy"),
+    ("UnauthorizedOperation", "no: with an explicit deny in a permissions boundary"),
+    ("UnauthorizedOperation", "no: because no identity-based policy allows the ec2:CreateFleet action"),
+    ("InsufficientInstanceCapacity", "none left"),
+]
+TEMPLATE_FAILURES = [
+    *DRY_RUN_FAILURES, ("InvalidUserData.Malformed", "User data is limited to 16384 bytes"),
+    ("InvalidUserData.Malformed", "Invalid BASE64 encoding of user data"),
+]
+LIVE_FAILURES = {
+    "DescribeSubnets": ORDINARY_FAILURES, "DescribeSecurityGroups": ORDINARY_FAILURES, "DescribeImages": ORDINARY_FAILURES,
+    "DescribeLaunchTemplates": ORDINARY_FAILURES, "CreateLaunchTemplate": TEMPLATE_FAILURES, "CreateFleet(dry run)": DRY_RUN_FAILURES,
+    "RunInstances(dry run)": DRY_RUN_FAILURES, "GetInstanceProfile": [("InternalFailure", "no"), ("NoSuchEntity", "gone"), ("AccessDenied", "no")],
+    "CreateInstanceProfile": [("LimitExceeded", "no"), ("InternalFailure", "no")],
+    "AddRoleToInstanceProfile": [("LimitExceeded", "no"), ("InternalFailure", "no"), ("UnmodifiableEntity", "no")],
+}
+
+
+def network(rng, document, spec):
+    """Adds subnets and groups, and the terms that select some of them."""
+    document["subnets"] = [
+        {"SubnetId": f"subnet-{number}", "AvailabilityZone": zone, "AvailabilityZoneId": zone_id,
+         "AvailableIpAddressCount": rng.choice([0, 5, 100, 100, 4000]),
+         "Tags": [{"Key": "karpenter.sh/discovery", "Value": "demo"}, {"Key": "tier", "Value": rng.choice(["a", "b"])}]}
+        for number, (zone, zone_id) in enumerate(rng.choices(ZONES, k=rng.randint(1, 5)), 1)]
+    document["securityGroups"] = [
+        {"GroupId": f"sg-{number}", "GroupName": f"group-{number}", "Tags": [{"Key": "karpenter.sh/discovery", "Value": rng.choice(["demo", "demo", "demo", "x"])}]}
+        for number in range(1, rng.randint(1, 4) + 1)]
+    discovery = {"tags": {"karpenter.sh/discovery": "demo"}}
+    subnet_terms = [discovery, discovery, discovery, {"id": "subnet-1"}, {"id": "subnet-2"}, {"tags": {"tier": "a"}}, {"tags": {"tier": "*", "karpenter.sh/discovery": "d*"}}]
+    group_terms = [discovery, discovery, discovery, {"id": "sg-1"}, {"id": "sg-2"}, {"name": "group-1"}, {"name": "group-2"}]
+    # Equal terms once: Karpenter asks once for each.
+    spec["subnetSelectorTerms"] = unique(rng.choices(subnet_terms, k=rng.choice([1, 1, 2])))
+    spec["securityGroupSelectorTerms"] = unique(rng.choices(group_terms, k=rng.choice([1, 1, 2])))
+
+
+def unique(items):
+    return [item for number, item in enumerate(items) if item not in items[:number]]
+
+
+def node_pool(rng, name):
+    requirements = []
+    if maybe(rng, 0.3):
+        requirements.append({"key": "karpenter.k8s.aws/instance-tenancy", "operator": "In", "values": rng.choice([["default"], ["dedicated"], ["default", "dedicated"]])})
+    if maybe(rng, 0.3):
+        requirements.append({"key": "karpenter.sh/capacity-type", "operator": "In", "values": rng.choice([["spot"], ["on-demand"]])})
+    template = {"spec": {"requirements": requirements}}
+    if maybe(rng, 0.3):
+        template["metadata"] = {"labels": {"team": "a"}}
+    return {"metadata": {"name": name}, "spec": {"template": template}}
+
+
+def node_class_document(rng):
+    """Returns one run of the controller. At most one type qualifies for the dry runs: with several, Karpenter takes any.
+
+    Reservations and placement groups are not in these documents yet.
+    """
+    terms, family, images, parameters, chosen = complete_images(rng) if maybe(rng, 0.8) else selected_images(rng)
+    spec = node_class(rng)["spec"]
+    spec.pop("placementGroupSelector", None)
+    for name in ("role", "instanceProfile", "kubelet", "amiFamily"):
+        spec.pop(name, None)
+    # Without an EBS section Karpenter crashes, and it changes a size with a fraction while it computes.
+    for device in spec.get("blockDeviceMappings", []):
+        if device["ebs"].get("volumeSize") == "1.5Gi":
+            device["ebs"]["volumeSize"] = "2Gi"
+    spec["amiSelectorTerms"] = terms
+    if family:
+        spec["amiFamily"] = family
+    document = {"nodeClass": {"spec": spec}, "images": images, "parameters": parameters, "options": chosen}
+    if maybe(rng, 0.4):
+        spec["kubelet"] = valid_kubelet(rng, family_of(document))
+    if maybe(rng, 0.3):
+        spec["userData"] = rng.choice(USER_DATA)
+    network(rng, document, spec)
+    document["instanceTypes"] = rng.choice([["m5.large"], ["m5.large"], ["m6g.large"], ["g5.48xlarge"], ["c6g.large"], ["m5.large", "g4dn.8xlarge"], ["inf2.48xlarge"]])
+    status = document["nodeClass"]["status"] = {}
+    document["profiles"] = {"profile-1": "role-1", "profile-2": "", "profile-3": "role-3"}
+    if maybe(rng, 0.75):
+        spec["role"] = rng.choice(["role-1", "role-1", "role-3"])
+        if maybe(rng, 0.7):
+            status["instanceProfile"] = rng.choice(["profile-1", "profile-1", "profile-2", "profile-3", "profile-9"])
+        elif maybe(rng, 0.2):
+            spec["role"] = "my/path/role-1"
+    else:
+        spec["instanceProfile"] = "profile-1"
+    if maybe(rng, 0.5):
+        document["nodePools"] = [node_pool(rng, f"pool-{number}") for number in range(rng.randint(1, 2))]
+    if maybe(rng, 0.05):
+        spec["tags"] = {rng.choice(["karpenter.sh/nodepool", "eks:eks-cluster-name", "kubernetes.io/cluster/demo"]): "x"}
+    if maybe(rng, 0.15):
+        chosen["disableDryRun"] = True
+    if maybe(rng, 0.1):
+        chosen["featureGates"] = {"ReservedCapacity": False}
+    if maybe(rng, 0.3):
+        chosen.update({name: value for name, value in options(rng).items() if name != "region"})
+    if maybe(rng, 0.1):
+        chosen["isolatedVPC"] = True
+    metadata = document["nodeClass"]["metadata"] = {}
+    if maybe(rng, 0.6):
+        metadata["finalizers"] = ["karpenter.k8s.aws/termination"]
+    if maybe(rng, 0.2):
+        metadata["annotations"] = {"a": "b"}
+    if maybe(rng, 0.12):
+        metadata["deletionTimestamp"] = "2026-08-01T11:00:00Z"
+        metadata["finalizers"] = ["karpenter.k8s.aws/termination"]
+        document["nodeClaims"] = [{"metadata": {"name": f"claim-{number}"}} for number in range(rng.choice([0, 0, 1, 3, 7]))]
+    if maybe(rng, 0.35):
+        operation = rng.choice([*LIVE_FAILURES, "CreateLaunchTemplate", "CreateFleet(dry run)", "RunInstances(dry run)"])
+        document["fail"] = {operation: [rng.choice([None, failure(rng, LIVE_FAILURES[operation])]) if maybe(rng, 0.3)
+                                        else failure(rng, LIVE_FAILURES[operation]) for _ in range(rng.randint(1, 5))]}
+    if maybe(rng, 0.08) and "deletionTimestamp" not in metadata and spec.get("role"):
+        document["fail"] = {"RunInstances(dry run)": [failure(rng, [("InvalidParameterValue", "Value (profile-1) for parameter iamInstanceProfile.name is invalid. Invalid IAM Instance Profile name")]) for _ in range(5)]}
+    if maybe(rng, 0.06):
+        chosen["clusterCIDR"] = ""
+        document["fail"] = {"DescribeCluster": [None, failure(rng, [("InternalFailure", "no"), ("AccessDeniedException", "no")])]} if maybe(rng, 0.6) else {}
+    return document
+
+
 def generate(question, rng, catalogue, allow_whole):
     """Returns a document for the question; the same for the same state of `rng`."""
     if question == "instance-types":
         return instance_types_document(rng, catalogue, allow_whole)
     if question == "hash":
         return hash_document(rng)
+    if question == "ami":
+        return ami_document(rng)
+    if question == "nodeclass":
+        return node_class_document(rng)
     return user_data_document(rng)

@@ -46,6 +46,8 @@ mod validate;
 #[cfg(test)]
 mod tests;
 
+pub use cel::NumericExpressionError;
+pub(crate) use cel::{NumericExpression, VariableType, VariableValue};
 pub use error::{AdmissionRejection, FieldError, FieldErrorKind, MalformedObject, join_field_errors};
 pub use resource::{CrdNames, CrdScope, CrdVersion, CustomResource, PrinterColumn};
 pub use scale::Scale;

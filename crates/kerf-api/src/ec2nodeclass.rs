@@ -23,7 +23,8 @@ mod status;
 pub use ami::{Alias, AliasError, AmiFamily};
 pub use devices::{BlockDevice, BlockDeviceMapping};
 pub use instance::{
-    ConnectionTracking, CpuOptions, InterfaceType, MetadataOptions, NetworkInterface, PlacementGroupSelector,
+    ConnectionTracking, CpuOptions, EnclaveOptions, InterfaceType, MetadataOptions, NetworkInterface,
+    PlacementGroupSelector,
 };
 pub use selectors::{
     AmiSelectorTerm, CapacityReservationSelectorTerm, InstanceMatchCriteria, SecurityGroupSelectorTerm,
@@ -106,6 +107,9 @@ pub struct EC2NodeClassSpec {
     /// If true, instances report metrics every minute instead of every five minutes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub detailed_monitoring: Option<bool>,
+    /// Nitro Enclaves of the instances. If unset, instances have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub enclave_options: Option<EnclaveOptions>,
     /// Instance profile of the instances. Mutually exclusive with role.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-kubernetes-validations" = [rule("self != ''", "instanceProfile cannot be empty")]))]
@@ -163,6 +167,14 @@ pub struct EC2NodeClassSpec {
     /// family Custom it is used alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user_data: Option<String>,
+}
+
+impl EC2NodeClassSpec {
+    /// Returns true if instances have Nitro Enclaves enabled, and therefore need a type that
+    /// supports them.
+    pub fn enables_enclaves(&self) -> bool {
+        self.enclave_options.as_ref().is_some_and(|options| options.enabled)
+    }
 }
 
 fn spec_rules() -> Vec<CelRule> {

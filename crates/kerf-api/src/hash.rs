@@ -21,6 +21,8 @@ pub use nodepool::nodepool_hash;
 pub const NODEPOOL_HASH_VERSION: &str = "v3";
 /// Version of [`ec2nodeclass_hash`], stored in an annotation beside the hash.
 pub const EC2NODECLASS_HASH_VERSION: &str = "v6";
+/// Version of [`ec2nodeclass_hash_v5`], which Karpenter 1.12 to 1.14 write.
+pub const EC2NODECLASS_HASH_VERSION_V5: &str = "v5";
 
 /// Values of an object's two hash annotations.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

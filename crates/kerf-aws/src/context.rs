@@ -84,7 +84,7 @@ impl AwsContext {
         let context = Self {
             label_rules: LabelRules::aws(),
             subnets: Arc::new(Subnets::new(ports.ec2.clone(), &settings, clock)),
-            security_groups: Arc::new(SecurityGroups::new(ports.ec2.clone(), clock)),
+            security_groups: Arc::new(SecurityGroups::new(ports.ec2.clone(), &settings, clock)),
             amis: Arc::new(Amis::new(&ports, &settings, discovery.facts().clone(), clock)),
             instance_profiles: Arc::new(InstanceProfiles::new(&ports, &settings, clock)),
             reservations: Arc::new(CapacityReservations::new(ports.ec2.clone(), reservation_slots.clone(), clock)),

@@ -41,6 +41,7 @@ mod zonal_shift;
 pub use discovery::placement_groups::{KnownPlacementGroups, PlacementGroups};
 pub use discovery::reservation_slots::{ReservationSlots, SlotsSnapshot};
 pub use discovery::shifted_zones::ShiftedZones;
+pub use nodeclass::{NodeClassTrial, NodeClassTrialError};
 pub use parts::AwsParts;
 pub use provider::AwsProvider;
 pub use settings::{AwsSettings, ClusterFacts};

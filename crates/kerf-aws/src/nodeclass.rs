@@ -18,6 +18,7 @@ mod reconcile;
 mod security_groups;
 mod ssm_invalidation;
 mod subnets;
+mod trial;
 mod validation;
 
 use std::sync::Arc;
@@ -34,6 +35,7 @@ use self::controller::NodeClassController;
 use self::hash::NodeClassHash;
 use self::profile_gc::InstanceProfileGarbageCollection;
 use self::ssm_invalidation::SsmInvalidation;
+pub use self::trial::{NodeClassTrial, NodeClassTrialError};
 use crate::cluster_facts::{VERSION_CONTROLLER, VersionRefresh};
 use crate::context::AwsContext;
 use crate::node_classes::class_reference;

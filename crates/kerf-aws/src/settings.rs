@@ -32,6 +32,8 @@ pub struct AwsSettings {
     pub ami_refresh_interval: Duration,
     /// Time for which subnets are not described again.
     pub subnet_refresh_interval: Duration,
+    /// Time for which security groups are not described again.
+    pub security_group_refresh_interval: Duration,
     /// True if capacity reservations are used (feature gate `ReservedCapacity`).
     pub reserved_capacity: bool,
     /// True if kubelet settings may be expressions (AWS feature gate `NodeClassCEL`).
@@ -58,6 +60,7 @@ impl AwsSettings {
             enable_zonal_shift: false,
             ami_refresh_interval: Duration::from_mins(1),
             subnet_refresh_interval: Duration::from_mins(1),
+            security_group_refresh_interval: Duration::from_mins(1),
             reserved_capacity: true,
             node_class_cel: false,
             min_values_best_effort: false,

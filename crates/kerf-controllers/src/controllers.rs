@@ -247,11 +247,10 @@ impl Controllers {
     }
 }
 
-/// Adds the controller that reports the conditions of the provider's node classes.
+/// Adds the controller that reports the conditions of the provider's node classes, also if the
+/// metrics of other objects are disabled (spec 07 #14).
 fn add_class_status(ctx: &Context, set: &mut ControllerSet, settings: QueueSettings) {
-    let Some(report) = ctx.cloud.node_class_status().filter(|_| ctx.settings.cluster_state_observability) else {
-        return;
-    };
+    let Some(report) = ctx.cloud.node_class_status() else { return };
     let kind = ObjectKind { group: report.kind.group, kind: report.kind.kind };
     let controller = StatusController::new(ctx.clone(), StatusKind::NodeClass(report));
     let registered: RegisteredController<StatusController> =

@@ -6,6 +6,7 @@
 //! ```text
 //! parse (grammar of the cel crate) → check (types, overloads) → program → eval (on a cost budget)
 //! rules: which rule runs on which value, and the errors of failed rules
+//! numeric: expressions outside of schemas that give a number
 //! ```
 //!
 //! A rule is compiled once, with its definition, and then runs on borrowed JSON. Only the parser
@@ -21,6 +22,7 @@ mod eval;
 mod functions;
 mod library;
 mod literals;
+mod numeric;
 mod parse;
 mod program;
 mod rule;
@@ -29,5 +31,7 @@ mod types;
 mod value;
 
 pub(crate) use estimate::{Cardinality, CostTotal};
+pub use numeric::NumericExpressionError;
+pub(crate) use numeric::{NumericExpression, VariableType, VariableValue};
 pub(crate) use rule::{RuleContext, check_rule};
 pub(crate) use rules::{CompiledRules, Ratchet, check_default};

@@ -42,6 +42,15 @@ pub struct CpuOptions {
     pub nested_virtualization: Option<String>,
 }
 
+/// Nitro Enclaves of an instance.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct EnclaveOptions {
+    /// If true, instances have Nitro Enclaves enabled, and only types that support them are
+    /// launched.
+    pub enabled: bool,
+}
+
 const SOME_TIMEOUT: CelRule = rule(
     "has(self.tcpEstablishedTimeout) || has(self.udpStreamTimeout) || has(self.udpTimeout)",
     "at least one of tcpEstablishedTimeout, udpStreamTimeout, or udpTimeout must be set",

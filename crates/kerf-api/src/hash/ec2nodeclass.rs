@@ -4,7 +4,7 @@ use super::kubelet::canonical_json;
 use super::kubelet_v5::hash_kubelet;
 use super::structure::{StructHasher, hash_bool, hash_i32, hash_i64, hash_list, hash_map, hash_non_empty, hash_text};
 use crate::ec2nodeclass::{
-    BlockDevice, BlockDeviceMapping, ConnectionTracking, CpuOptions, EC2NodeClassSpec, MetadataOptions,
+    BlockDevice, BlockDeviceMapping, ConnectionTracking, CpuOptions, EC2NodeClassSpec, EnclaveOptions, MetadataOptions,
     NetworkInterface, PlacementGroupSelector,
 };
 use crate::quantity::{Quantity, QuantityError};
@@ -14,7 +14,7 @@ use crate::quantity::{Quantity, QuantityError};
 /// size is not a quantity.
 pub fn ec2nodeclass_hash(spec: &EC2NodeClassSpec, ca_bundle: &str) -> Result<u64, QuantityError> {
     Ok(hash_list([
-        hash_spec(spec, None)?,
+        hash_spec(spec, VersionedFields { kubelet: None, enclave_options: enclave_options(spec) })?,
         hash_text(spec.effective_ami_family().as_str()),
         hash_text(ca_bundle),
         hash_text(&canonical_json(spec.kubelet.as_ref())),
@@ -32,15 +32,24 @@ pub enum HashV5Error {
     Kubelet(String),
 }
 
-/// Returns the hash of version `v5`, which Karpenter 1.12 to 1.14 write. Nothing in Kerf compares
-/// it; it shows that hashes are computed as Karpenter computes them.
+/// Returns the hash of version [`EC2NODECLASS_HASH_VERSION_V5`](super::EC2NODECLASS_HASH_VERSION_V5),
+/// which Karpenter 1.12 to 1.14 write. The migration to the current version compares it, in order
+/// to see if a class was edited just before.
 pub fn ec2nodeclass_hash_v5(spec: &EC2NodeClassSpec, ca_bundle: &str) -> Result<u64, HashV5Error> {
     let kubelet = spec.kubelet.as_ref().map(hash_kubelet).transpose().map_err(HashV5Error::Kubelet)?;
-    Ok(hash_list([hash_spec(spec, kubelet)?, hash_text(spec.effective_ami_family().as_str()), hash_text(ca_bundle)]))
+    let spec_hash = hash_spec(spec, VersionedFields { kubelet, enclave_options: None })?;
+    Ok(hash_list([spec_hash, hash_text(spec.effective_ami_family().as_str()), hash_text(ca_bundle)]))
 }
 
-/// Hashes the spec; `kubelet` is the hash of its field `Kubelet`, which only `v5` has.
-fn hash_spec(spec: &EC2NodeClassSpec, kubelet: Option<u64>) -> Result<u64, QuantityError> {
+/// Hashes of the fields that not every version has; `None` if the field is not hashed.
+struct VersionedFields {
+    /// Only in `v5`.
+    kubelet: Option<u64>,
+    /// Unknown to `v5`.
+    enclave_options: Option<u64>,
+}
+
+fn hash_spec(spec: &EC2NodeClassSpec, versioned: VersionedFields) -> Result<u64, QuantityError> {
     let devices = spec.block_device_mappings.as_ref();
     let devices = devices.map(|all| all.iter().map(device_mapping).collect::<Result<Vec<_>, _>>()).transpose()?;
     Ok(StructHasher::named("EC2NodeClassSpec")
@@ -50,7 +59,7 @@ fn hash_spec(spec: &EC2NodeClassSpec, kubelet: Option<u64>) -> Result<u64, Quant
         .field("Role", spec.role.as_deref().and_then(hash_non_empty))
         .field("InstanceProfile", spec.instance_profile.as_deref().map(hash_text))
         .field("Tags", spec.tags.as_ref().map(hash_map))
-        .field("Kubelet", kubelet)
+        .field("Kubelet", versioned.kubelet)
         .field("BlockDeviceMappings", devices.map(hash_list))
         .field("InstanceStorePolicy", spec.instance_store_policy.as_ref().map(|policy| hash_text(policy.as_str())))
         .field(
@@ -62,6 +71,7 @@ fn hash_spec(spec: &EC2NodeClassSpec, kubelet: Option<u64>) -> Result<u64, Quant
         .field("ConnectionTracking", spec.connection_tracking.as_ref().map(connection_tracking))
         .field("Context", spec.context.as_deref().map(hash_text))
         .field("CPUOptions", spec.cpu_options.as_ref().map(cpu_options))
+        .field("EnclaveOptions", versioned.enclave_options)
         .finish())
 }
 
@@ -125,4 +135,12 @@ fn cpu_options(options: &CpuOptions) -> u64 {
     StructHasher::named("CPUOptions")
         .field("NestedVirtualization", options.nested_virtualization.as_deref().map(hash_text))
         .finish()
+}
+
+/// Returns the hash of the enclave options, which no release of Karpenter hashes yet (spec 10
+/// §12.5). An absent block adds nothing.
+fn enclave_options(spec: &EC2NodeClassSpec) -> Option<u64> {
+    let EnclaveOptions { enabled } = spec.enclave_options.as_ref()?;
+    let enabled = if *enabled { Some(hash_bool(true)) } else { None };
+    Some(StructHasher::named("EnclaveOptions").field("Enabled", enabled).finish())
 }

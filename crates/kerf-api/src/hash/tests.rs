@@ -105,7 +105,7 @@ fn spec_01_119_node_class_vectors() {
     }
 }
 
-// Vectors of spec 06 §6.4.
+// spec 06 #73: the vectors of §6.4.
 #[test]
 fn hashes_of_version_v5_are_those_of_karpenter_1_14() {
     for (changes, hash) in [
@@ -125,9 +125,24 @@ fn hashes_of_version_v5_are_those_of_karpenter_1_14() {
         assert_eq!(ec2nodeclass_hash_v5(&spec, "test-ca-bundle"), Ok(hash), "{changes}");
     }
     let mut spec = base_class_spec();
+    spec["enclaveOptions"] = json!({"enabled": true});
+    let enclaves = ec2nodeclass_hash_v5(&serde_json::from_value(spec).unwrap(), "test-ca-bundle");
+    assert_eq!(enclaves, Ok(2_608_468_723_537_941_485), "the field is newer than v5");
+    let mut spec = base_class_spec();
     spec["kubelet"] = json!({"maxPods": "vcpus * 10"});
     let error = ec2nodeclass_hash_v5(&serde_json::from_value(spec).unwrap(), "").unwrap_err();
     assert!(error.to_string().starts_with("spec.kubelet: invalid type: string"), "{error}");
+}
+
+// spec 06 #74
+#[test]
+fn spec_06_74_the_family_that_an_alias_implies_changes_nothing() {
+    let with_alias = |family: Value| {
+        let terms = json!([{"alias": "al2023@latest"}]);
+        changed_class_hash(json!({"amiSelectorTerms": terms, "amiFamily": family}))
+    };
+    assert_eq!(with_alias(json!(null)), with_alias(json!("AL2023")));
+    assert_ne!(with_alias(json!(null)), with_alias(json!("AL2")));
 }
 
 // spec 03 #8 and spec 03 #9

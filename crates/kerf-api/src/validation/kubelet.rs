@@ -15,9 +15,12 @@ use crate::ec2nodeclass::AmiFamily;
 use crate::quantity::Quantity;
 
 mod decode;
+mod expression;
 mod fields;
 mod mapped;
 
+pub use crate::admission::NumericExpressionError;
+pub use expression::{InstanceTypeVariables, KubeletExpression, reserved_quantity};
 pub use mapped::{MappedKubelet, MaxPods};
 
 /// Reason of the condition if [`failures`] returns any.
@@ -28,6 +31,10 @@ pub const EXPRESSIONS_DISABLED_REASON: &str = "KubeletExpressionsDisabled";
 /// Message of the condition with [`EXPRESSIONS_DISABLED_REASON`].
 pub const EXPRESSIONS_DISABLED_MESSAGE: &str =
     "spec.kubelet contains a CEL expression, but the NodeClassCEL feature gate is disabled";
+/// Reason of the condition if an expression does not compile ([`KubeletExpression::compile`]).
+pub const EXPRESSION_INVALID_REASON: &str = "KubeletExpressionInvalid";
+/// Reason of the condition if an expression has no usable value for an instance type.
+pub const EXPRESSION_EVALUATION_FAILED_REASON: &str = "KubeletExpressionEvaluationFailed";
 /// Reason of the condition if [`unsupported_failures`] returns any.
 pub const UNSUPPORTED_REASON: &str = "UnsupportedKubeletConfiguration";
 
@@ -40,6 +47,8 @@ const EVICTION_SIGNALS: [&str; 6] = [
     "pid.available",
 ];
 const RESERVABLE_RESOURCES: [&str; 4] = ["cpu", "memory", "ephemeral-storage", "pid"];
+const RESERVED_MAPS: [&str; 2] = ["kubeReserved", "systemReserved"];
+const IMAGE_GC_FIELDS: [&str; 2] = ["imageGCHighThresholdPercent", "imageGCLowThresholdPercent"];
 
 /// Returns all failures of the settings that do not depend on the AMI family.
 pub fn failures(kubelet: &Map<String, Value>) -> Vec<String> {
@@ -52,23 +61,35 @@ pub fn failures(kubelet: &Map<String, Value>) -> Vec<String> {
                 .to_owned(),
         );
     }
-    for field in ["evictionHard", "evictionSoft", "evictionSoftGracePeriod", "evictionMinimumReclaim"] {
-        failures.extend(unknown_key_failures(kubelet, field, &EVICTION_SIGNALS, "a valid eviction signal"));
-    }
-    for field in ["evictionHard", "evictionSoft", "evictionMinimumReclaim"] {
-        failures.extend(value_failures(kubelet, field, threshold_failure));
-    }
-    failures.extend(value_failures(kubelet, "evictionSoftGracePeriod", grace_period_failure));
+    let signals = EntryKeys { known: &EVICTION_SIGNALS, meaning: "a valid eviction signal" };
+    let thresholds = |field| entry_failures(kubelet, field, signals, threshold_failure);
+    failures.extend(thresholds("evictionHard"));
+    failures.extend(thresholds("evictionSoft"));
+    failures.extend(entry_failures(kubelet, "evictionSoftGracePeriod", signals, grace_period_failure));
+    failures.extend(thresholds("evictionMinimumReclaim"));
     failures.extend(soft_eviction_failures(kubelet));
-    for field in ["kubeReserved", "systemReserved"] {
-        failures.extend(unknown_key_failures(kubelet, field, &RESERVABLE_RESOURCES, "a reservable resource"));
-        failures.extend(value_failures(kubelet, field, |value| value.starts_with('-').then_some(NEGATIVE_QUANTITY)));
+    for field in RESERVED_MAPS {
+        let resources = EntryKeys { known: &RESERVABLE_RESOURCES, meaning: "a reservable resource" };
+        failures.extend(entry_failures(kubelet, field, resources, |value| {
+            if value.starts_with('-') { Some(NEGATIVE_QUANTITY) } else { None }
+        }));
     }
-    failures.extend(image_gc_failures(kubelet));
+    for field in IMAGE_GC_FIELDS {
+        if let Some(value) = integer(kubelet, field).filter(|value| !(0..=100).contains(value)) {
+            failures.push(format!("spec.kubelet.{field}: {value} must be between 0 and 100"));
+        }
+    }
     for field in ["podsPerCore", "evictionMaxPodGracePeriod", "maxPods"] {
         if let Some(value) = integer(kubelet, field).filter(|value| *value < 0) {
             failures.push(format!("spec.kubelet.{field}: {value} can't be negative"));
         }
+    }
+    if let [Some(high), Some(low)] = IMAGE_GC_FIELDS.map(|field| integer(kubelet, field))
+        && high <= low
+    {
+        failures.push(format!(
+            "spec.kubelet: imageGCHighThresholdPercent ({high}) must be greater than imageGCLowThresholdPercent ({low})"
+        ));
     }
     failures
 }
@@ -76,11 +97,13 @@ pub fn failures(kubelet: &Map<String, Value>) -> Vec<String> {
 /// Returns true if a value must be computed per instance type: a text for `maxPods`, or a
 /// reservation that is not a quantity.
 pub fn has_expression(kubelet: &Map<String, Value>) -> bool {
-    let is_expression = |value: &str| Quantity::from_str(value).is_err();
     kubelet.get("maxPods").is_some_and(Value::is_string)
-        || ["kubeReserved", "systemReserved"]
-            .into_iter()
-            .any(|field| text_entries(kubelet, field).any(|(_, value)| is_expression(value)))
+        || RESERVED_MAPS.into_iter().any(|field| text_entries(kubelet, field).any(|(_, value)| is_expression(value)))
+}
+
+/// Returns true if the value of a reservation is an expression: it is not a quantity.
+pub fn is_expression(value: &str) -> bool {
+    Quantity::from_str(value).is_err()
 }
 
 /// Returns failures for settings that instances of an AMI family would silently ignore.
@@ -149,58 +172,44 @@ fn soft_eviction_failures(kubelet: &Map<String, Value>) -> Vec<String> {
     without_period.chain(without_threshold).collect()
 }
 
-fn image_gc_failures(kubelet: &Map<String, Value>) -> Vec<String> {
-    let fields = ["imageGCHighThresholdPercent", "imageGCLowThresholdPercent"];
+/// Keys that a map may have, and the words that describe them.
+#[derive(Clone, Copy)]
+struct EntryKeys<'k> {
+    known: &'k [&'k str],
+    meaning: &'k str,
+}
+
+/// Returns the failures of the keys and values of a map, sorted by key.
+fn entry_failures(
+    kubelet: &Map<String, Value>,
+    field: &str,
+    keys: EntryKeys<'_>,
+    value_failure: impl Fn(&str) -> Option<&'static str>,
+) -> Vec<String> {
     let mut failures = Vec::new();
-    for field in fields {
-        if let Some(value) = integer(kubelet, field).filter(|value| !(0..=100).contains(value)) {
-            failures.push(format!("spec.kubelet.{field}: {value} must be between 0 and 100"));
+    for (key, value) in text_entries(kubelet, field) {
+        if !keys.known.contains(&key) {
+            let (known, meaning) = (keys.known.join(", "), keys.meaning);
+            failures.push(format!("spec.kubelet.{field}: {} isn't {meaning}, must be one of {known}", quote(key)));
         }
-    }
-    if let [Some(high), Some(low)] = fields.map(|field| integer(kubelet, field))
-        && high <= low
-    {
-        failures.push(format!(
-            "spec.kubelet: imageGCHighThresholdPercent ({high}) must be greater than imageGCLowThresholdPercent ({low})"
-        ));
+        if let Some(why) = value_failure(value) {
+            failures.push(format!("spec.kubelet.{field}[{key}]: {} {why}", quote(value)));
+        }
     }
     failures
 }
 
-fn unknown_key_failures(kubelet: &Map<String, Value>, field: &str, known: &[&str], meaning: &str) -> Vec<String> {
-    text_entries(kubelet, field)
-        .filter(|(key, _)| !known.contains(key))
-        .map(|(key, _)| {
-            let known = known.join(", ");
-            format!("spec.kubelet.{field}: {} isn't {meaning}, must be one of {known}", quote(key))
-        })
-        .collect()
-}
-
-fn value_failures(
-    kubelet: &Map<String, Value>,
-    field: &str,
-    failure: impl Fn(&str) -> Option<&'static str>,
-) -> Vec<String> {
-    text_entries(kubelet, field)
-        .filter_map(|(key, value)| {
-            failure(value).map(|why| format!("spec.kubelet.{field}[{key}]: {} {why}", quote(value)))
-        })
-        .collect()
-}
-
-/// Returns the string entries of a map, sorted by key. Values of other types are reported as type
-/// errors.
+/// Returns the entries of a map of texts, sorted by key, without those that are `null`. Returns none
+/// if the map has an entry of another type, which is a failure of its own.
 fn text_entries<'a>(kubelet: &'a Map<String, Value>, field: &str) -> impl Iterator<Item = (&'a str, &'a str)> {
-    let mut entries: Vec<(&str, &str)> = kubelet
-        .get(field)
-        .and_then(Value::as_object)
-        .into_iter()
-        .flatten()
-        .filter_map(|(key, value)| value.as_str().map(|value| (key.as_str(), value)))
+    let entries = kubelet.get(field).and_then(Value::as_object).into_iter().flatten();
+    let texts: Option<Vec<(&str, &str)>> = entries
+        .filter(|(_, value)| !value.is_null())
+        .map(|(key, value)| value.as_str().map(|value| (key.as_str(), value)))
         .collect();
-    entries.sort_unstable();
-    entries.into_iter()
+    let mut texts = texts.unwrap_or_default();
+    texts.sort_unstable();
+    texts.into_iter()
 }
 
 fn integer(kubelet: &Map<String, Value>, field: &str) -> Option<i64> {

@@ -96,13 +96,13 @@ fn spec_01_108_all_failures_are_reported_at_once() {
     let signals = "must be one of memory.available, nodefs.available, nodefs.inodesFree, imagefs.available, imagefs.inodesFree, \
                    pid.available";
     let expected = [
-        format!("spec.kubelet.evictionHard: \"memory.free\" isn't a valid eviction signal, {signals}"),
-        format!("spec.kubelet.evictionMinimumReclaim: \"x\" isn't a valid eviction signal, {signals}"),
         "spec.kubelet.evictionHard[memory.available]: \"-1Gi\" can't be a negative resource quantity".to_owned(),
+        format!("spec.kubelet.evictionHard: \"memory.free\" isn't a valid eviction signal, {signals}"),
         "spec.kubelet.evictionHard[pid.available]: \"101%\" must be a percentage or a resource quantity".to_owned(),
         "spec.kubelet.evictionSoft[nodefs.available]: \"lots\" must be a percentage or a resource quantity".to_owned(),
         "spec.kubelet.evictionSoftGracePeriod[imagefs.available]: \"-1s\" can't be a negative duration".to_owned(),
         "spec.kubelet.evictionSoftGracePeriod[nodefs.inodesFree]: \"soon\" must be a duration".to_owned(),
+        format!("spec.kubelet.evictionMinimumReclaim: \"x\" isn't a valid eviction signal, {signals}"),
         "spec.kubelet.evictionSoft[nodefs.available]: has no matching evictionSoftGracePeriod".to_owned(),
         "spec.kubelet.evictionSoftGracePeriod[imagefs.available]: has no matching evictionSoft".to_owned(),
         "spec.kubelet.evictionSoftGracePeriod[nodefs.inodesFree]: has no matching evictionSoft".to_owned(),

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use kerf_api::ec2nodeclass::{EC2NodeClass, SecurityGroupSelectorTerm};
 use kerf_runtime::Clock;
@@ -12,12 +11,11 @@ use super::{CLASSES_MAX, class_cache_key};
 use crate::cache_metrics::CacheMetrics;
 use crate::ports::ec2::{Ec2, SecurityGroup};
 use crate::ports::{AwsError, Filter, all_pages};
+use crate::settings::AwsSettings;
 use crate::ttl_cache::TtlCache;
 
 /// Page size of `DescribeSecurityGroups`.
 const PAGE_SIZE: i32 = 500;
-/// Time for which groups are not described again.
-const GROUPS_TTL: Duration = Duration::from_mins(1);
 
 /// The security groups of node classes.
 pub(crate) struct SecurityGroups {
@@ -34,8 +32,8 @@ impl std::fmt::Debug for SecurityGroups {
 
 impl SecurityGroups {
     /// Creates the provider without any answer.
-    pub(crate) fn new(ec2: Arc<dyn Ec2>, clock: Clock) -> Self {
-        Self { ec2, by_class: TtlCache::new(clock, GROUPS_TTL, CLASSES_MAX) }
+    pub(crate) fn new(ec2: Arc<dyn Ec2>, settings: &AwsSettings, clock: Clock) -> Self {
+        Self { ec2, by_class: TtlCache::new(clock, settings.security_group_refresh_interval, CLASSES_MAX) }
     }
 
     /// Publishes the number of entries of the caches from now on.
@@ -83,6 +81,8 @@ fn queries(terms: &[SecurityGroupSelectorTerm]) -> Vec<Vec<Filter>> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use kerf_api::ec2nodeclass::EC2NodeClassSpec;
     use serde_json::json;
 
@@ -108,7 +108,10 @@ mod tests {
             group.tags = [("team".to_owned(), "a".to_owned()), ("env".to_owned(), "dev".to_owned())].into();
             account.security_groups.insert(group.id.clone(), group);
         });
-        let groups = SecurityGroups::new(Arc::new(aws.clone()), aws.clock()).list(&class(terms)).await.unwrap();
+        let groups = SecurityGroups::new(Arc::new(aws.clone()), &AwsSettings::new("demo"), aws.clock())
+            .list(&class(terms))
+            .await
+            .unwrap();
         let short = |group: &SecurityGroup| group.id.trim_start_matches("sg-").trim_start_matches('0').to_owned();
         (groups.iter().map(short).collect::<Vec<_>>().join(" "), aws.calls().len())
     }
@@ -133,7 +136,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn an_answer_is_kept_for_a_minute_and_for_its_generation() {
         let aws = aws();
-        let groups = SecurityGroups::new(Arc::new(aws.clone()), aws.clock());
+        let groups = SecurityGroups::new(Arc::new(aws.clone()), &AwsSettings::new("demo"), aws.clock());
         let mut class = class(json!([{"tags": {"karpenter.sh/discovery": "demo"}}]));
         for (advance_secs, generation, calls) in [(0, 1, 1), (59, 1, 1), (0, 2, 2), (1, 1, 3)] {
             tokio::time::advance(Duration::from_secs(advance_secs)).await;

@@ -6,6 +6,7 @@ use kerf_api::slim::{ResourceList, Str};
 
 use super::bytes::{MIB, NANOS_PER_UNIT, bytes};
 use super::class_facts::NodeClassFacts;
+use super::kubelet::ResolvedKubelet;
 use super::labels::runs_windows;
 use crate::data;
 use crate::ports::ec2::InstanceTypeInfo;
@@ -86,12 +87,22 @@ pub(super) fn estimated_memory_bytes(info: &InstanceTypeInfo, settings: Capacity
 
 /// Returns the number of pods of a node.
 pub(super) fn pods(info: &InstanceTypeInfo, class: &NodeClassFacts, settings: CapacitySettings) -> i64 {
-    let pods = match class.kubelet.max_pods {
+    pods_with(info, class, &class.kubelet, settings)
+}
+
+/// Returns the number of pods of a node with other kubelet settings than those of the class.
+pub(super) fn pods_with(
+    info: &InstanceTypeInfo,
+    class: &NodeClassFacts,
+    kubelet: &ResolvedKubelet,
+    settings: CapacitySettings,
+) -> i64 {
+    let pods = match kubelet.max_pods {
         Some(max_pods) => max_pods,
         None if class.family.has_eni_limited_pods => eni_limited_pods(info, class, settings.reserved_enis),
         None => DEFAULT_PODS,
     };
-    match class.kubelet.settings().pods_per_core {
+    match kubelet.settings().pods_per_core {
         Some(per_core) if per_core > 0 && class.family.honours_pods_per_core => {
             pods.min(per_core.saturating_mul(i64::from(info.vcpus.default_vcpus)))
         }
@@ -102,12 +113,16 @@ pub(super) fn pods(info: &InstanceTypeInfo, class: &NodeClassFacts, settings: Ca
 /// Returns the number of pods that the addresses of the default network card allow, without the
 /// reserved interfaces.
 pub(super) fn eni_limited_pods(info: &InstanceTypeInfo, class: &NodeClassFacts, reserved_enis: i64) -> i64 {
+    let usable = interfaces_of_default_card(info).saturating_sub(reserved_enis) - class.efa_only_on_first_card();
+    if usable <= 0 { 0 } else { usable * (i64::from(info.network.ipv4_addresses_per_interface) - 1) + 2 }
+}
+
+/// Returns the number of network interfaces of the default network card.
+pub(super) fn interfaces_of_default_card(info: &InstanceTypeInfo) -> i64 {
     let network = &info.network;
     let default_card =
         network.network_cards.iter().find(|card| card.network_card_index == network.default_network_card_index);
-    let interfaces = default_card.map_or(network.maximum_network_interfaces, |card| card.maximum_network_interfaces);
-    let usable = i64::from(interfaces).saturating_sub(reserved_enis) - class.efa_only_on_first_card();
-    if usable <= 0 { 0 } else { usable * (i64::from(network.ipv4_addresses_per_interface) - 1) + 2 }
+    default_card.map_or(network.maximum_network_interfaces, |card| card.maximum_network_interfaces).into()
 }
 
 /// A volume size of a block device mapping that is no quantity.

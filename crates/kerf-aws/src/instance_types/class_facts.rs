@@ -4,13 +4,14 @@
 use std::sync::Arc;
 
 use kerf_api::ec2nodeclass::{
-    AmiFamily, BlockDeviceMapping, CapacityReservation, EC2NodeClass, InstanceStorePolicy, InterfaceType,
-    NetworkInterface,
+    AmiFamily, BlockDeviceMapping, CapacityReservation, EC2NodeClass, EC2NodeClassSpec, InstanceStorePolicy,
+    InterfaceType, NetworkInterface,
 };
 use serde_json::json;
 
 use super::ami_family::AmiFamilyRules;
-use super::kubelet::{KubeletError, KubeletExpressions, KubeletSettings, ResolvedKubelet};
+use super::kubelet::expressions::{CompiledKubelet, KubeletCompiler};
+use super::kubelet::{KubeletError, KubeletSettings, ResolvedKubelet};
 use crate::offerings::{ZoneInfo, zones_of_subnets};
 use crate::ports::ec2::PlacementGroup;
 
@@ -19,7 +20,9 @@ use crate::ports::ec2::PlacementGroup;
 pub(crate) struct NodeClassFacts {
     pub(crate) family: &'static AmiFamilyRules,
     pub(crate) zones: Vec<ZoneInfo>,
+    /// The settings without expressions, or those of one instance type.
     pub(crate) kubelet: ResolvedKubelet,
+    pub(crate) compiled_kubelet: CompiledKubelet,
     pub(crate) block_devices: Vec<BlockDeviceMapping>,
     /// True if local disks are combined to the ephemeral storage.
     pub(crate) uses_raid0: bool,
@@ -27,6 +30,7 @@ pub(crate) struct NodeClassFacts {
     pub(crate) network_interfaces: Option<Vec<NetworkInterface>>,
     pub(crate) reservations: Vec<CapacityReservation>,
     pub(crate) needs_nested_virtualization: bool,
+    pub(crate) needs_enclaves: bool,
     pub(crate) has_connection_tracking: bool,
     /// The resolved placement group; `None` if the class has none or it is unknown.
     pub(crate) group: Option<Arc<PlacementGroup>>,
@@ -37,16 +41,19 @@ impl NodeClassFacts {
     /// placement group that the class selects.
     pub(crate) fn new(
         class: &EC2NodeClass,
-        expressions: KubeletExpressions,
+        compiler: &KubeletCompiler,
         group: Option<Arc<PlacementGroup>>,
     ) -> Result<Self, KubeletError> {
         let spec = class.spec.clone().unwrap_or_default();
         let status = class.status.clone().unwrap_or_default();
+        let compiled_kubelet = compiler.compile(KubeletSettings::parse(spec.kubelet.as_ref())?)?;
         let nested_virtualization = spec.cpu_options.as_ref().and_then(|cpu| cpu.nested_virtualization.as_deref());
         Ok(Self {
             family: AmiFamilyRules::of(&spec.effective_ami_family()),
             zones: zones_of_subnets(status.subnets.as_deref().unwrap_or_default()),
-            kubelet: KubeletSettings::parse(spec.kubelet.as_ref())?.resolve(expressions)?,
+            kubelet: compiled_kubelet.fixed().clone(),
+            compiled_kubelet,
+            needs_enclaves: spec.enables_enclaves(),
             needs_nested_virtualization: nested_virtualization == Some("enabled"),
             has_connection_tracking: spec.connection_tracking.is_some(),
             uses_raid0: spec.instance_store_policy == Some(InstanceStorePolicy::Raid0),
@@ -104,6 +111,7 @@ pub(super) fn class_key(class: &EC2NodeClass, group: Option<&PlacementGroup>) ->
         "placementGroup": group.map(|group| json!([group.id, group.strategy, group.partition_count])),
         "cpuOptions": spec.and_then(|spec| spec.cpu_options.as_ref()),
         "connectionTracking": spec.is_some_and(|spec| spec.connection_tracking.is_some()),
+        "enclaves": spec.is_some_and(EC2NodeClassSpec::enables_enclaves),
     })
     .to_string()
 }

@@ -10,6 +10,7 @@ pub(super) fn is_compatible(info: &InstanceTypeInfo, class: &NodeClassFacts) -> 
         && !(class.is_al2023() && info.name.starts_with("a1."))
         && (!class.needs_nested_virtualization || has_processor_feature(info, "nested-virtualization"))
         && class.group.as_ref().is_none_or(|group| supports_strategy(info, &group.strategy))
+        && (!class.needs_enclaves || info.nitro_enclaves_support == "supported")
         && (!class.has_connection_tracking || info.hypervisor == "nitro")
 }
 

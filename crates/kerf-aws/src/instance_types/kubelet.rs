@@ -1,12 +1,17 @@
 //! The fields of `spec.kubelet` that Kerf interprets (spec 05 §4.9). All other fields are only
 //! passed to nodes.
 
+pub(crate) mod expressions;
+
+pub use expressions::KubeletExpressions;
+
 use std::collections::BTreeMap;
 use std::str::FromStr as _;
 
 use kerf_api::duration::Duration;
 use kerf_api::quantity::Quantity;
 use kerf_api::slim::{ResourceList, Str};
+use kerf_api::validation::kubelet::{NumericExpressionError, is_expression};
 use serde::Deserialize as _;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
@@ -60,30 +65,28 @@ pub enum KubeletError {
         /// The problem, with the value.
         message: String,
     },
-    /// An expression is set, and the feature gate `NodeClassCEL` is off.
+    /// An expression does not compile.
+    #[error("{cause} (field=spec.kubelet.{field})")]
+    Expression {
+        /// Path of the field below `spec.kubelet`.
+        field: String,
+        /// The mistakes, with their positions.
+        #[source]
+        cause: NumericExpressionError,
+    },
+    /// An expression has no usable value for an instance type.
     #[error(
-        "spec.kubelet contains a CEL expression, but the NodeClassCEL feature gate is disabled \
-         (field=spec.kubelet.{field})"
+        "{}evaluating spec.kubelet.{field} for instance type {instance_type}, {problem}",
+        if field == "maxPods" { "resolving maxPods, " } else { "" }
     )]
-    KubeletExpressionsDisabled {
+    Evaluation {
         /// Path of the field below `spec.kubelet`.
         field: String,
+        /// The type for which the value cannot be used.
+        instance_type: String,
+        /// The reason, with the value if there is one.
+        problem: String,
     },
-    /// An expression is set, and this release cannot evaluate it.
-    #[error("spec.kubelet.{field}: expressions cannot be evaluated yet; set a number or a quantity")]
-    ExpressionsNotImplemented {
-        /// Path of the field below `spec.kubelet`.
-        field: String,
-    },
-}
-
-/// Handling of expressions in `spec.kubelet` (spec 05 §4.10).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum KubeletExpressions {
-    /// The feature gate `NodeClassCEL` is off: expressions count as not set.
-    Ignore,
-    /// The feature gate is on: expressions are evaluated.
-    Evaluate,
 }
 
 impl KubeletSettings {
@@ -115,46 +118,15 @@ impl KubeletSettings {
         })
     }
 
-    /// Returns the path of the first expression below `spec.kubelet`. Returns `None` if there is
-    /// none.
-    pub fn first_expression(&self) -> Option<String> {
-        if let Some(MaxPods::Expression(_)) = self.max_pods {
-            return Some("maxPods".into());
-        }
-        [("kubeReserved", &self.kube_reserved), ("systemReserved", &self.system_reserved)].into_iter().find_map(
-            |(name, reserved)| {
-                let key = reserved.iter().find(|(_, text)| Quantity::from_str(text).is_err())?.0;
-                Some(format!("{name}[{key}]"))
-            },
-        )
-    }
-
-    /// Checks that there is no expression. Node class validation reports the error while the
-    /// feature gate `NodeClassCEL` is off.
-    pub fn reject_expressions(&self) -> Result<(), KubeletError> {
-        match self.first_expression() {
-            Some(field) => Err(KubeletError::KubeletExpressionsDisabled { field }),
-            None => Ok(()),
-        }
-    }
-
-    /// Returns the settings with all expressions resolved: evaluated, or removed.
-    pub fn resolve(mut self, expressions: KubeletExpressions) -> Result<ResolvedKubelet, KubeletError> {
-        match (expressions, self.first_expression()) {
-            (KubeletExpressions::Evaluate, Some(field)) => {
-                return Err(KubeletError::ExpressionsNotImplemented { field });
-            }
-            (KubeletExpressions::Ignore, Some(_)) => {
-                self.kube_reserved.retain(|_, text| Quantity::from_str(text).is_ok());
-                self.system_reserved.retain(|_, text| Quantity::from_str(text).is_ok());
-            }
-            (KubeletExpressions::Evaluate | KubeletExpressions::Ignore, None) => {}
-        }
+    /// Returns the settings without the fields and entries that are expressions.
+    pub fn without_expressions(mut self) -> ResolvedKubelet {
+        self.kube_reserved.retain(|_, text| !is_expression(text));
+        self.system_reserved.retain(|_, text| !is_expression(text));
         let max_pods = match self.max_pods {
             Some(MaxPods::Count(count)) => Some(count),
             Some(MaxPods::Expression(_)) | None => None,
         };
-        Ok(ResolvedKubelet { max_pods, settings: self })
+        ResolvedKubelet { max_pods, settings: self }
     }
 }
 
@@ -171,6 +143,11 @@ impl ResolvedKubelet {
     /// Returns the settings; `maxPods` is [`Self::max_pods`].
     pub fn settings(&self) -> &KubeletSettings {
         &self.settings
+    }
+
+    /// Returns the settings that decide if two types can share a launch template.
+    pub(crate) fn template_key(&self) -> (Option<i64>, BTreeMap<String, String>, BTreeMap<String, String>) {
+        (self.max_pods, self.settings.kube_reserved.clone(), self.settings.system_reserved.clone())
     }
 
     /// Returns the quantities of `kubeReserved`.

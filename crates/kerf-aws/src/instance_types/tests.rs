@@ -595,3 +595,72 @@ async fn types_that_do_not_suit_the_class_have_no_available_offering() {
     let expected = ["us-west-2a on-demand", "us-west-2a spot", "us-west-2b on-demand", "us-west-2c on-demand"];
     assert_eq!(available(&catalogue.list(&other), "m5.large"), expected);
 }
+
+// spec 10 #112
+#[tokio::test(start_paused = true)]
+async fn spec_10_112_types_without_enclaves_are_not_available_for_a_class_that_enables_them() {
+    let catalogue = TestCatalogue::shipped();
+    let class = |enabled: Value| class(json!({ "enclaveOptions": enabled }));
+    let is_available = |class: &EC2NodeClass, name: &str| !available(&catalogue.list(class), name).is_empty();
+    let enabled = class(json!({ "enabled": true }));
+    assert!(is_available(&enabled, "m5.xlarge") && !is_available(&enabled, "t3.micro"));
+    for class in [class(json!({ "enabled": false })), class(json!(null))] {
+        assert!(is_available(&class, "m5.xlarge") && is_available(&class, "t3.micro"));
+    }
+    assert_eq!(catalogue.catalogue.compatible_types(&enabled, ["m5.xlarge", "t3.micro"]).unwrap(), ["m5.xlarge"]);
+}
+
+fn with_expressions() -> TestCatalogue {
+    TestCatalogue::with_settings(&AwsSettings { node_class_cel: true, ..AwsSettings::new("test") })
+}
+
+// spec 05 #40, #41
+#[tokio::test(start_paused = true)]
+async fn expressions_are_evaluated_for_each_type() {
+    let catalogue = with_expressions();
+    let kubelet = json!({ "maxPods": "min(110, vcpus * 8)", "kubeReserved": { "memory": "max_pods * 11" } });
+    let class = with_kubelet("al2023", kubelet);
+    for (name, pods, memory) in
+        [("m5.large", "16", "176Mi"), ("m5.xlarge", "32", "352Mi"), ("m5.24xlarge", "110", "1216Mi")]
+    {
+        let found = catalogue.get(&class, name);
+        assert_eq!(found.capacity.get("pods").unwrap().to_string(), pods, "{name}");
+        assert_eq!(found.overhead.kube_reserved.get("memory").unwrap().to_string(), memory, "{name}");
+        // User data gets the same values.
+        let kubelet = catalogue.catalogue.kubelet(&class, name).unwrap();
+        assert_eq!(kubelet.max_pods.unwrap().to_string(), pods, "{name}");
+        assert_eq!(json!(kubelet.settings().kube_reserved), json!({ "memory": memory }), "{name}");
+    }
+    let reserved = json!({ "cpu": "vcpus * 30", "memory": "memory_mib / 100", "ephemeral-storage": "3Gi" });
+    let class = with_kubelet("al2023", json!({ "kubeReserved": reserved }));
+    let found = catalogue.get(&class, "m5.large").overhead.kube_reserved;
+    let expected = [("cpu", "60m"), ("memory", "96Mi"), ("ephemeral-storage", "3Gi")];
+    assert_eq!(found, expected.try_into().unwrap());
+}
+
+// spec 05 #43
+#[tokio::test(start_paused = true)]
+async fn an_unusable_number_of_pods_fails_the_list() {
+    let catalogue = with_expressions();
+    for expression in ["0 - 1", "2147483648", "1 / (vcpus - vcpus)"] {
+        let class = with_kubelet("al2023", json!({ "maxPods": expression }));
+        for _ in 0..2 {
+            let error = catalogue.catalogue.list(&class).unwrap_err().to_string();
+            assert!(error.starts_with("resolving maxPods, "), "{error}");
+        }
+    }
+}
+
+// spec 05 §4.10: the default count is that of the family, with the limit of podsPerCore
+#[tokio::test(start_paused = true)]
+async fn the_default_number_of_pods_is_that_of_the_family() {
+    let catalogue = with_expressions();
+    let pods = |alias: &str, kubelet: Value| {
+        let found = catalogue.get(&with_kubelet(alias, kubelet), "m5.large");
+        found.capacity.get("pods").unwrap().value()
+    };
+    assert_eq!(pods("al2023", json!({ "maxPods": "max_pods + 1" })), 30);
+    assert_eq!(pods("windows2022", json!({ "maxPods": "max_pods + 1" })), 111);
+    assert_eq!(pods("al2023", json!({ "maxPods": "max_pods - 1", "podsPerCore": 4 })), 7);
+    assert_eq!(pods("al2023", json!({ "maxPods": "max_pods + 5", "podsPerCore": 4 })), 8);
+}

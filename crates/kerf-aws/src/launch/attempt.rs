@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use futures::future::try_join_all;
-use kerf_api::ec2nodeclass::EC2NodeClass;
+use kerf_api::ec2nodeclass::{EC2NodeClass, EC2NodeClassSpec};
 use kerf_cloud::CreateError;
 use kerf_engine::catalogue::{InstanceType, InstanceTypeRef, InstanceTypes};
 use kerf_engine::requirement::Requirements;
@@ -16,9 +16,7 @@ use super::fleet_request::{FleetInput, NamedTemplate, fleet_request};
 use super::placement::LaunchPlacement;
 use super::template_groups::{TemplateGroup, template_groups};
 use crate::context::AwsContext;
-use crate::instance_types::KubeletSettings;
 use crate::instance_types::ami_family::AmiFamilyRules;
-use crate::instance_types::kubelet::{KubeletExpressions, ResolvedKubelet};
 use crate::instances::InstanceRecord;
 use crate::launch_templates::LaunchTemplateInput;
 use crate::ports::Tags;
@@ -78,7 +76,8 @@ impl LaunchPlan<'_> {
         let subnets = context.subnets.choose_for_launch(self.class, &types, self.capacity_type);
         let subnets = subnets.map_err(|error| AttemptError::Subnets(Box::new(error)))?;
         let amis = self.class.status.as_ref().and_then(|status| status.amis.as_deref()).unwrap_or_default();
-        let groups = template_groups(&types, amis, self.claim, &self.narrowed, &context.label_rules)
+        let kubelet_of = |name: &str| context.instance_types.kubelet(self.class, name);
+        let groups = template_groups(&types, amis, self.claim, &self.narrowed, &context.label_rules, kubelet_of)
             .map_err(|error| AttemptError::Templates(Box::new(error)))?;
         let templates = self.ensure_templates(&groups).await?;
         let input = FleetInput {
@@ -133,7 +132,6 @@ impl LaunchPlan<'_> {
             return Err(AttemptError::Templates("no security groups are present in the status".into()));
         }
         let spec = self.class.spec.clone().unwrap_or_default();
-        let kubelet = self.kubelet().map_err(|error| AttemptError::Templates(Box::new(error)))?;
         let facts = self.context.discovery.facts().get();
         let family = AmiFamilyRules::of(&spec.effective_ami_family());
         let claim = self.claim.claim;
@@ -148,7 +146,7 @@ impl LaunchPlan<'_> {
                 class_name: self.class.metadata.name.as_deref().unwrap_or_default(),
                 class: &spec,
                 amis: status.amis.as_deref().unwrap_or_default(),
-                kubelet: &kubelet,
+                kubelet: &group.kubelet,
                 cluster_name: &self.context.settings.cluster_name,
                 cluster: &facts,
                 instance_profile: status.instance_profile.as_deref().unwrap_or_default(),
@@ -163,7 +161,7 @@ impl LaunchPlan<'_> {
                 tenancy: self.tenancy,
                 placement_group_id: self.placement.group_id().map(str::to_owned),
                 partition: self.placement.partition,
-                needs_enclave: ENCLAVE_RESOURCES.iter().any(|name| self.claim.requests_resource(name)),
+                needs_enclave: needs_enclave(&spec, self.claim),
                 labels: user_data::node_labels(&claim_labels, self.capacity_type, family),
                 taints: taints.clone(),
             })
@@ -171,13 +169,9 @@ impl LaunchPlan<'_> {
         let names = try_join_all(inputs.iter().map(|input| self.context.launch_templates.ensure(input))).await?;
         Ok(names.into_iter().zip(groups).map(|(name, group)| NamedTemplate { name, group }).collect())
     }
+}
 
-    fn kubelet(&self) -> Result<ResolvedKubelet, crate::instance_types::KubeletError> {
-        let expressions = if self.context.settings.node_class_cel {
-            KubeletExpressions::Evaluate
-        } else {
-            KubeletExpressions::Ignore
-        };
-        KubeletSettings::parse(self.class.spec.as_ref().and_then(|spec| spec.kubelet.as_ref()))?.resolve(expressions)
-    }
+/// Returns true if the class enables Nitro Enclaves or the claim requests them.
+fn needs_enclave(class: &EC2NodeClassSpec, claim: &LaunchClaim<'_>) -> bool {
+    class.enables_enclaves() || ENCLAVE_RESOURCES.iter().any(|name| claim.requests_resource(name))
 }

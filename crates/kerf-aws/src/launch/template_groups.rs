@@ -11,6 +11,8 @@ use kerf_engine::requirement::Requirements;
 use super::candidate::{meets, single_value};
 use super::claim::LaunchClaim;
 use crate::discovery::amis::{AmiMatchError, map_types_to_amis};
+use crate::instance_types::InstanceTypeError;
+use crate::instance_types::kubelet::ResolvedKubelet;
 use crate::launch_templates::TemplateReservation;
 
 /// Resource of EFA interfaces.
@@ -22,6 +24,8 @@ pub(super) struct TemplateGroup<'t> {
     pub(super) image_id: String,
     pub(super) efa_count: i32,
     pub(super) max_pods: i64,
+    /// The kubelet settings of the types.
+    pub(super) kubelet: ResolvedKubelet,
     /// The reservation of a reserved launch.
     pub(super) reservation: Option<TemplateReservation>,
     pub(super) types: Vec<InstanceTypeRef<'t>>,
@@ -30,27 +34,48 @@ pub(super) struct TemplateGroup<'t> {
 /// ID of a reservation, true for a capacity block, true if EC2 may reclaim it.
 type ReservationKey = (String, bool, bool);
 
-/// Returns the groups in the order of the images, then by EFA interfaces, pods and reservations.
+/// Reason why launch templates cannot be chosen.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum TemplateGroupError {
+    /// No type has an image.
+    #[error(transparent)]
+    Amis(#[from] AmiMatchError),
+    /// The kubelet settings of a type are unknown.
+    #[error(transparent)]
+    InstanceType(#[from] InstanceTypeError),
+}
+
+/// The properties that types of one group have in common, apart from the image.
+type GroupKey = (i32, i64, KubeletKey, BTreeSet<ReservationKey>);
+
+/// Resolved `maxPods`, `kubeReserved` and `systemReserved`.
+type KubeletKey = (Option<i64>, BTreeMap<String, String>, BTreeMap<String, String>);
+
+/// Returns the groups in the order of the images, then by EFA interfaces, pods, kubelet settings
+/// and reservations. `kubelet_of` returns the settings of a type by its name.
 pub(super) fn template_groups<'t>(
     types: &[InstanceTypeRef<'t>],
     amis: &[Ami],
     claim: &LaunchClaim<'_>,
     narrowed: &Requirements,
     rules: &LabelRules,
-) -> Result<Vec<TemplateGroup<'t>>, AmiMatchError> {
+    kubelet_of: impl Fn(&str) -> Result<ResolvedKubelet, InstanceTypeError>,
+) -> Result<Vec<TemplateGroup<'t>>, TemplateGroupError> {
     let mut groups = Vec::new();
     let requests_efa = claim.requests_resource(EFA_RESOURCE);
     for matched in map_types_to_amis(types, amis)? {
-        let mut by_key: BTreeMap<(i32, i64, BTreeSet<ReservationKey>), Vec<InstanceTypeRef<'t>>> = BTreeMap::new();
+        let mut by_key: BTreeMap<GroupKey, (ResolvedKubelet, Vec<InstanceTypeRef<'t>>)> = BTreeMap::new();
         for instance_type in matched.types {
             let amount = |name: &str| instance_type.capacity.get(name).map_or(0, Quantity::value);
             let efa_count = if requests_efa { i32::try_from(amount(EFA_RESOURCE)).unwrap_or(i32::MAX) } else { 0 };
             let reservations = reservations(instance_type, narrowed, rules);
-            by_key.entry((efa_count, amount("pods"), reservations)).or_default().push(instance_type);
+            let kubelet = kubelet_of(&instance_type.name)?;
+            let key = (efa_count, amount("pods"), kubelet.template_key(), reservations);
+            by_key.entry(key).or_insert_with(|| (kubelet, Vec::new())).1.push(instance_type);
         }
-        for ((efa_count, max_pods, reservations), types) in by_key {
-            let group =
-                TemplateGroup { image_id: matched.ami.id.clone(), efa_count, max_pods, reservation: None, types };
+        for ((efa_count, max_pods, _, reservations), (kubelet, types)) in by_key {
+            let image_id = matched.ami.id.clone();
+            let group = TemplateGroup { image_id, efa_count, max_pods, kubelet, reservation: None, types };
             if reservations.is_empty() {
                 groups.push(group);
                 continue;

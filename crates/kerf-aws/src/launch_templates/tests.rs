@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use tokio::time::advance;
 
 use super::*;
-use crate::instance_types::kubelet::{KubeletExpressions, KubeletSettings, ResolvedKubelet};
+use crate::instance_types::kubelet::{KubeletSettings, ResolvedKubelet};
 use crate::ports::ec2::{LaunchTemplateData, TemplateNetworkInterface};
 use crate::ports::{AwsError, Tags};
 use crate::settings::ClusterFacts;
@@ -70,7 +70,7 @@ impl TemplateFixture {
             kubernetes_version: "1.34".into(),
             service_cidr: Some("10.100.0.0/16".into()),
         };
-        Self { class, kubelet: settings.resolve(KubeletExpressions::Ignore).unwrap(), cluster }
+        Self { class, kubelet: settings.without_expressions(), cluster }
     }
 
     fn input(&self) -> LaunchTemplateInput<'_> {

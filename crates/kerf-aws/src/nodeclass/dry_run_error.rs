@@ -2,7 +2,6 @@
 
 use crate::discovery::amis::AmiMatchError;
 use crate::instance_types::InstanceTypeError;
-use crate::instance_types::kubelet::KubeletError;
 use crate::launch_templates::LaunchTemplateContentError;
 use crate::ports::AwsError;
 use crate::restricted_tags::RestrictedTagsError;
@@ -13,9 +12,6 @@ pub(crate) enum DryRunError {
     /// There is no instance type for the check.
     #[error(transparent)]
     TypeChoice(#[from] TypeChoiceError),
-    /// The kubelet settings cannot be used.
-    #[error(transparent)]
-    Kubelet(#[from] KubeletError),
     /// The class sets tags that Kerf owns.
     #[error(transparent)]
     Tags(#[from] RestrictedTagsError),
@@ -41,11 +37,7 @@ impl DryRunError {
     pub(crate) fn aws_error(&self) -> Option<&AwsError> {
         match self {
             Self::Call { cause, .. } => Some(cause),
-            Self::TypeChoice(_)
-            | Self::Kubelet(_)
-            | Self::Tags(_)
-            | Self::TemplateContent(_)
-            | Self::AmbiguousTemplate(_) => None,
+            Self::TypeChoice(_) | Self::Tags(_) | Self::TemplateContent(_) | Self::AmbiguousTemplate(_) => None,
         }
     }
 }

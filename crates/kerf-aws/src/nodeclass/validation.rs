@@ -3,7 +3,6 @@
 
 mod dry_run;
 mod kubelet;
-mod kubelet_fields;
 mod type_choice;
 
 use std::time::Duration;
@@ -18,7 +17,6 @@ use super::error::NodeClassError;
 use super::reconcile::{AMIS_READY, ClassReconcile, INSTANCE_PROFILE_READY, SECURITY_GROUPS_READY, SUBNETS_READY};
 use crate::context::AwsContext;
 use crate::instance_profiles::fnv1;
-use crate::instance_types::kubelet::KubeletExpressions;
 use crate::restricted_tags::check_restricted_tags;
 use crate::ttl_cache::TtlCache;
 
@@ -74,12 +72,13 @@ impl Validation {
         if let Some(action) = resolve_cluster_cidr(context, work).await? {
             return Ok(action);
         }
-        let expressions =
-            if context.settings.node_class_cel { KubeletExpressions::Evaluate } else { KubeletExpressions::Ignore };
-        if let Some(action) = kubelet::validate(work, expressions)? {
+        if let Some(action) = kubelet::validate(work, &context.instance_types)? {
             return Ok(action);
         }
         if let Some(action) = check_dependencies(work) {
+            return Ok(action);
+        }
+        if let Some(action) = kubelet::check_expressions(work, &context.instance_types)? {
             return Ok(action);
         }
         if let Err(error) = check_restricted_tags(&work.spec()) {

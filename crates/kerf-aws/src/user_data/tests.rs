@@ -1,7 +1,7 @@
 //! Rendered user data (spec 05 §14).
 
 use super::*;
-use crate::instance_types::kubelet::{KubeletExpressions, KubeletSettings};
+use crate::instance_types::kubelet::KubeletSettings;
 use kerf_api::ec2nodeclass::{Ami, AmiSelectorTerm};
 use serde_json::json;
 
@@ -31,7 +31,7 @@ fn taint(key: &str, value: Option<&str>, effect: TaintEffect) -> Taint {
 /// Renders user data of AL2023 with these kubelet settings and this custom user data.
 fn rendered(cluster: &ClusterFacts, kubelet: Value, custom: Option<&str>) -> Result<String, UserDataError> {
     let kubelet = kubelet.as_object();
-    let resolved = KubeletSettings::parse(kubelet).unwrap().resolve(KubeletExpressions::Ignore).unwrap();
+    let resolved = KubeletSettings::parse(kubelet).unwrap().without_expressions();
     let labels = node_labels(&labels_of(&[("team", "a")]), "on-demand", al2023());
     let input = UserDataInput {
         cluster_name: "test-cluster",
@@ -70,7 +70,7 @@ fn user_data_of_al2023() {
         "topologyManagerPolicy": "best-effort",
     });
     let kubelet = kubelet.as_object();
-    let resolved = KubeletSettings::parse(kubelet).unwrap().resolve(KubeletExpressions::Ignore).unwrap();
+    let resolved = KubeletSettings::parse(kubelet).unwrap().without_expressions();
     let claim_labels = labels_of(&[
         ("team", "a"),
         ("kubernetes.io/os", "linux"),
@@ -266,7 +266,7 @@ fn rendered_for(family: &AmiFamily, custom: Option<&str>) -> Result<String, User
         "imageGCHighThresholdPercent": 80, "imageGCLowThresholdPercent": 20, "cpuCFSQuota": false,
     });
     let kubelet = kubelet.as_object();
-    let resolved = KubeletSettings::parse(kubelet).unwrap().resolve(KubeletExpressions::Ignore).unwrap();
+    let resolved = KubeletSettings::parse(kubelet).unwrap().without_expressions();
     let family = AmiFamilyRules::of(family);
     let taints = node_taints(&[taint("a", Some("b"), TaintEffect::NoSchedule)], &[]);
     let input = UserDataInput {

@@ -24,8 +24,6 @@ struct MetricsSnapshot {
     nodes: Vec<Arc<Node>>,
     pods: Vec<Arc<Pod>>,
     claims: Vec<Arc<TrackedClaim>>,
-    /// Node classes whose conditions are reported.
-    node_classes: Vec<(NodeClassKind, Arc<NodeClass>)>,
     /// The allocatable resources of all nodes together.
     allocatable: Sums,
     pod_times: Vec<(Str, PodTimeline)>,
@@ -43,7 +41,8 @@ pub(crate) struct StateMetricsInput<'a> {
     pub(crate) reported_class: Option<NodeClassKind>,
     /// True if reserved capacity is enabled.
     pub(crate) has_reserved: bool,
-    /// True if objects of the cluster are shown. Offerings and the node count are always shown.
+    /// True if objects of the cluster are shown. Offerings, the node count and the conditions of node
+    /// classes are always shown.
     pub(crate) has_object_gauges: bool,
     /// The current time.
     pub(crate) now: Timestamp,
@@ -51,10 +50,11 @@ pub(crate) struct StateMetricsInput<'a> {
 
 /// Returns the text of all these gauges.
 pub(crate) fn text(cluster: &SharedCluster, input: &StateMetricsInput<'_>) -> String {
-    let (count, pools, snapshot) = {
+    let (count, pools, node_classes, snapshot) = {
         let cluster = cluster.lock();
         let pools: Vec<Arc<NodePool>> = cluster.all::<NodePool>().values().cloned().collect();
-        (cluster.state_nodes().count(), pools, input.has_object_gauges.then(|| MetricsSnapshot::of(&cluster, input)))
+        let snapshot = input.has_object_gauges.then(|| MetricsSnapshot::of(&cluster, input));
+        (cluster.state_nodes().count(), pools, reported_classes(&cluster, input), snapshot)
     };
     let mut out = Exposition::default();
     out.write_family(
@@ -64,22 +64,31 @@ pub(crate) fn text(cluster: &SharedCluster, input: &StateMetricsInput<'_>) -> St
     );
     let is_pool = |name: &str| pools.iter().any(|pool| pool.metadata.name.as_deref() == Some(name));
     input.metrics.offerings.write(&mut out, is_pool, input.has_reserved);
-    if let Some(snapshot) = snapshot {
-        out.write_nodes(&snapshot, input.well_known, input.now);
-        out.write_pods(&snapshot);
-        out.write_pod_timelines(&snapshot.pod_times, input.now);
-        out.write_pools(&pools);
-        conditions::write_condition_gauges(
-            &mut out,
-            &pools,
-            &snapshot.claims,
-            &snapshot.nodes,
-            &snapshot.node_classes,
-            input.node_class_keys,
-            input.now,
-        );
-    }
+    let Some(snapshot) = snapshot else {
+        conditions::write_condition_gauges(&mut out, &[], &[], &[], &node_classes, input.node_class_keys, input.now);
+        return out.text;
+    };
+    out.write_nodes(&snapshot, input.well_known, input.now);
+    out.write_pods(&snapshot);
+    out.write_pod_timelines(&snapshot.pod_times, input.now);
+    out.write_pools(&pools);
+    conditions::write_condition_gauges(
+        &mut out,
+        &pools,
+        &snapshot.claims,
+        &snapshot.nodes,
+        &node_classes,
+        input.node_class_keys,
+        input.now,
+    );
     out.text
+}
+
+/// Returns the node classes whose conditions are always shown.
+fn reported_classes(cluster: &Cluster, input: &StateMetricsInput<'_>) -> Vec<(NodeClassKind, Arc<NodeClass>)> {
+    let Some(kind) = input.reported_class else { return Vec::new() };
+    let classes = cluster.all::<NodeClass>().values().filter(|class| kind.matches(&class.reference()));
+    classes.map(|class| (kind, class.clone())).collect()
 }
 
 impl MetricsSnapshot {
@@ -92,16 +101,6 @@ impl MetricsSnapshot {
             nodes: cluster.all::<Node>().values().cloned().collect(),
             pods: cluster.all::<Pod>().values().cloned().collect(),
             claims: cluster.all::<TrackedClaim>().values().cloned().collect(),
-            node_classes: input
-                .reported_class
-                .into_iter()
-                .flat_map(|kind| {
-                    let classes = cluster.all::<NodeClass>().values();
-                    classes
-                        .filter(move |class| kind.matches(&class.reference()))
-                        .map(move |class| (kind, class.clone()))
-                })
-                .collect(),
             allocatable,
             pod_times: input.metrics.pod_times.all(),
         }

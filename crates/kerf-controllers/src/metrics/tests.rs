@@ -106,6 +106,41 @@ fn state_metrics_at(cluster: &SharedCluster, metrics: &Metrics, now: Timestamp) 
     state_text(cluster, &input)
 }
 
+// spec 07 #14
+#[test]
+fn conditions_of_node_classes_are_shown_without_the_gauges_of_other_objects() {
+    let cluster = SharedCluster::default();
+    let condition = json!({"type": "Ready", "status": "True", "reason": "Ready", "message": "",
+        "lastTransitionTime": "2026-01-01T11:59:00Z"});
+    let class: kerf_state::NodeClass =
+        serde_json::from_value(json!({"metadata": {"name": "c"}, "status": {"conditions": [condition]}})).unwrap();
+    let class = class.with_kind("karpenter.k8s.aws", "v1", "EC2NodeClass");
+    cluster.lock().reset_node_classes("karpenter.k8s.aws", "EC2NodeClass", vec![class]);
+    apply_object::<NodePool>(
+        &cluster,
+        json!({"metadata": {"name": "a"}, "spec": {"limits": {"cpu": "1"}, "template": {"spec": {"requirements": [],
+            "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "c"}}}},
+            "status": {"conditions": [condition]}}),
+    );
+    let metrics = Metrics::new();
+    let input = |has_object_gauges| StateMetricsInput {
+        metrics: &metrics,
+        well_known: &[],
+        node_class_keys: &[],
+        reported_class: Some(EC2_NODE_CLASS),
+        has_reserved: true,
+        has_object_gauges,
+        now: noon(),
+    };
+    for has_object_gauges in [true, false] {
+        let text = state_text(&cluster, &input(has_object_gauges));
+        let has = |start: &str| text.lines().any(|line| line.starts_with(start));
+        assert!(has("operator_ec2nodeclass_status_condition_count{"), "{text}");
+        assert_eq!(has("operator_nodepool_status_condition_count{"), has_object_gauges, "{text}");
+        assert_eq!(has("karpenter_nodepools_limit{"), has_object_gauges, "{text}");
+    }
+}
+
 // spec 07 #38, #40 and #41, spec 04 #141
 #[test]
 fn series_of_nodes_and_pods_disappear_with_their_objects() {

@@ -80,6 +80,11 @@ pub(crate) enum Question {
     UserData,
     /// The hash of a node class, version v5.
     Hash,
+    /// The images of a node class.
+    Ami,
+    /// One run of the controller of node classes.
+    #[value(name = "nodeclass")]
+    NodeClass,
 }
 
 /// Options of `kerf aws ask`.

@@ -12,8 +12,11 @@ use super::settings::parse_bool;
 use crate::exit::Problem;
 use crate::program::ProviderName;
 
-/// Shortest time for which images and subnets are not described again.
+/// Shortest time for which images, subnets and security groups are not described again.
 const REFRESH_INTERVAL_MIN: Duration = Duration::from_mins(1);
+
+/// AWS feature gates of Karpenter 1.15 whose features this release does not have.
+const UNUSED_GATES: [&str; 3] = ["DRANVIDIAGPU", "DRAEFA", "RebootForRepair"];
 
 /// Flags of the AWS provider.
 #[derive(Debug, Default, Args)]
@@ -56,6 +59,9 @@ pub(super) struct TypedAwsSettings {
     /// Time for which subnets are not described again; at least 1m [default: 1m].
     #[arg(long, value_name = "DURATION")]
     subnet_refresh_interval: Option<String>,
+    /// Time for which security groups are not described again; at least 1m [default: 1m].
+    #[arg(long, value_name = "DURATION")]
+    security_group_refresh_interval: Option<String>,
     /// AWS feature gates: `NodeClassCEL=true` evaluates expressions in spec.kubelet [default:
     /// NodeClassCEL=false].
     #[arg(long, value_name = "NAME=BOOL,...")]
@@ -117,6 +123,8 @@ impl TypedAwsSettings {
         settings.ami_refresh_interval = refresh_interval(reader, self.ami_refresh_interval, "AMI_REFRESH_INTERVAL");
         settings.subnet_refresh_interval =
             refresh_interval(reader, self.subnet_refresh_interval, "SUBNET_REFRESH_INTERVAL");
+        settings.security_group_refresh_interval =
+            refresh_interval(reader, self.security_group_refresh_interval, "SECURITY_GROUP_REFRESH_INTERVAL");
         let gates = reader.text(self.aws_feature_gates, "AWS_FEATURE_GATES").unwrap_or_default();
         settings.node_class_cel = is_node_class_cel_enabled(&gates, reader);
         settings
@@ -137,6 +145,7 @@ impl TypedAwsSettings {
             ("enable-zonal-shift", self.enable_zonal_shift.is_some()),
             ("ami-refresh-interval", self.ami_refresh_interval.is_some()),
             ("subnet-refresh-interval", self.subnet_refresh_interval.is_some()),
+            ("security-group-refresh-interval", self.security_group_refresh_interval.is_some()),
             ("aws-feature-gates", self.aws_feature_gates.is_some()),
         ];
         flags.into_iter().filter(|(_, is_given)| *is_given).map(|(name, _)| name).collect()
@@ -173,6 +182,13 @@ fn is_node_class_cel_enabled(text: &str, reader: &mut SettingReader<'_>) -> bool
                 reader.problems.push(Problem::new(message));
             }
             Some(("NodeClassCEL", Some(value))) => is_enabled = value,
+            Some((known, Some(value))) if UNUSED_GATES.contains(&known) => {
+                if value {
+                    reader
+                        .warnings
+                        .push(format!("AWS feature gates: {known} has no effect: this release cannot do it yet"));
+                }
+            }
             Some((unknown, Some(_))) => {
                 reader.warnings.push(format!("AWS feature gates: {unknown} is unknown and has no effect"));
             }
@@ -230,9 +246,14 @@ mod tests {
             ("DISABLE_DRY_RUN", "true"),
             ("AMI_REFRESH_INTERVAL", "5m"),
             ("SUBNET_REFRESH_INTERVAL", "2m"),
+            ("SECURITY_GROUP_REFRESH_INTERVAL", "3m"),
             ("AWS_FEATURE_GATES", "NodeClassCEL=false"),
         ];
-        let arguments = ["--cluster-name=demo", "--aws-feature-gates", " NodeClassCEL = true,Other=true"];
+        let arguments = [
+            "--cluster-name=demo",
+            "--aws-feature-gates",
+            " NodeClassCEL = true,Other=true,DRAEFA=true,RebootForRepair=false",
+        ];
         let (settings, problems, warnings) = resolve(ProviderName::Aws, &arguments, &variables);
         let expected = AwsSettings {
             cluster_endpoint: Some("https://10.0.0.1:6443".to_owned()),
@@ -244,14 +265,19 @@ mod tests {
             disable_dry_run: true,
             ami_refresh_interval: Duration::from_mins(5),
             subnet_refresh_interval: Duration::from_mins(2),
+            security_group_refresh_interval: Duration::from_mins(3),
             node_class_cel: true,
             ..AwsSettings::new("demo")
         };
         assert_eq!((settings, problems), (Some(expected), vec![]));
-        assert_eq!(warnings, ["AWS feature gates: Other is unknown and has no effect"]);
+        let expected = [
+            "AWS feature gates: Other is unknown and has no effect",
+            "AWS feature gates: DRAEFA has no effect: this release cannot do it yet",
+        ];
+        assert_eq!(warnings, expected);
     }
 
-    // spec 07 #10
+    // spec 07 #10, #11, spec 10 #113
     #[test]
     fn all_invalid_settings_are_reported_together() {
         let arguments = [
@@ -260,6 +286,7 @@ mod tests {
             "--reserved-enis=-1",
             "--ami-refresh-interval=59s",
             "--subnet-refresh-interval=59s",
+            "--security-group-refresh-interval=30s",
             "--isolated-vpc=yes",
             "--aws-feature-gates=NodeClassCEL,NodeClassCEL=maybe",
         ];
@@ -274,6 +301,7 @@ mod tests {
                 "reserved-enis cannot be negative",
                 "ami-refresh-interval must be at least 1m",
                 "subnet-refresh-interval must be at least 1m",
+                "security-group-refresh-interval must be at least 1m",
                 "parsing AWS feature gates, missing bool value for NodeClassCEL",
                 "parsing AWS feature gates, invalid value of NodeClassCEL=maybe: it is not a boolean",
             ]

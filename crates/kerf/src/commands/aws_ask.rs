@@ -3,10 +3,18 @@
 //!
 //! Nothing is kept from one document to the next.
 
+mod account;
+mod ami;
+mod calls;
 mod document;
+mod filters;
 mod hash;
 mod instance_types;
+mod node_class;
+mod resources;
+mod stored_class;
 mod user_data;
+mod world;
 
 use std::io::{BufReader, Read, Write};
 use std::path::Path;
@@ -76,6 +84,8 @@ fn answer(question: Question, document: &Document, catalogue: &ShippedCatalogue)
         Question::InstanceTypes => instance_types::answer(document, catalogue),
         Question::UserData => user_data::answer(document),
         Question::Hash => hash::answer(document),
+        Question::Ami => ami::answer(document),
+        Question::NodeClass => node_class::answer(document, catalogue),
     }
 }
 

@@ -2,13 +2,13 @@
 //! `kerf-controllers`. This module provides the process around them: kubeconfig, log, signals and
 //! exit code.
 
+mod ca_bundle;
+
 use std::fs::OpenOptions;
 use std::io::{self, Write};
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use kerf_controllers::{LeaderElection, Metrics, ProcessSettings};
 use kerf_operator::logs::{self, LineFormat};
 use kerf_runtime::{Clock, Rate, Shutdown, Throttle, WriteGate};
@@ -25,8 +25,6 @@ use crate::provider::{self, Provider, ProviderOptions};
 
 /// User agent of the controller's requests; equal to Karpenter's.
 const USER_AGENT: &str = concat!("karpenter/", env!("CARGO_PKG_VERSION"));
-/// Characters in a line of a PEM file.
-const PEM_LINE_CHARACTERS: usize = 64;
 /// File in which a pod finds the name of its namespace.
 const OWN_NAMESPACE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
 
@@ -71,7 +69,7 @@ async fn run_until_signal(
     provider: Arc<dyn Provider>,
 ) -> anyhow::Result<Exit> {
     let rate = Rate { per_second: options.kube_client_qps, burst: options.kube_client_burst };
-    let ca_bundle = ca_bundle(&config);
+    let ca_bundle = ca_bundle::ca_bundle(&config);
     let metrics = Arc::new(Metrics::new());
     let metered = |client| kerf_controllers::metered_client(client, metrics.clone(), clock);
     let write_gate = WriteGate::default();
@@ -133,23 +131,6 @@ fn client(mut config: Config, limits: Option<(Rate, &WriteGate)>) -> anyhow::Res
     })
 }
 
-/// Returns the CA certificates of the connection to the API server as nodes get them: PEM in
-/// base64.
-fn ca_bundle(config: &Config) -> Option<String> {
-    let certificates = config.root_cert.as_ref().filter(|certificates| !certificates.is_empty())?;
-    let mut pem = String::new();
-    for certificate in certificates {
-        pem.push_str("-----BEGIN CERTIFICATE-----\n");
-        let encoded = STANDARD.encode(certificate);
-        for line in encoded.as_bytes().chunks(PEM_LINE_CHARACTERS) {
-            pem.push_str(&String::from_utf8_lossy(line));
-            pem.push('\n');
-        }
-        pem.push_str("-----END CERTIFICATE-----\n");
-    }
-    Some(STANDARD.encode(pem))
-}
-
 /// Returns the namespace of the pod, or of the kubeconfig's context outside a pod.
 fn own_namespace(client: &Client) -> String {
     let pod_namespace = std::fs::read_to_string(OWN_NAMESPACE).ok().map(|text| text.trim().to_owned());
@@ -202,21 +183,6 @@ fn log_outputs(paths: &[String]) -> Result<Vec<Box<dyn Write + Send>>, CommandFa
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_ca_bundle_is_pem_in_base64() {
-        let mut config = Config::new(http::Uri::from_static("https://localhost"));
-        assert_eq!(ca_bundle(&config), None);
-        config.root_cert = Some(vec![vec![1; 60], vec![2]]);
-        let pem = ca_bundle(&config).and_then(|bundle| STANDARD.decode(bundle).ok()).unwrap_or_default();
-        let text = String::from_utf8(pem).unwrap_or_default();
-        let expected = format!(
-            "-----BEGIN CERTIFICATE-----\n{}\n{}\n-----END CERTIFICATE-----\n-----BEGIN CERTIFICATE-----\nAg==\n-----END CERTIFICATE-----\n",
-            "AQEB".repeat(16),
-            "AQEB".repeat(4)
-        );
-        assert_eq!(text, expected);
-    }
 
     // spec 07 §1.1
     #[test]

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use cel::common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, LiteralValue, SelectExpr, operators};
 
 use super::super::regexp::Regexp;
-use super::library::{self, Function};
+use super::library::{Function, Library};
 use super::literals;
 use super::parse::{Issue, Parsed};
 use super::program::{AccumulatorStep, ComprehensionNode, Constant, Element, MapEntryNode, ProgramNode, SelectMode};
@@ -32,16 +32,28 @@ pub(super) struct CalledOverloads {
     pub(super) is_member: bool,
 }
 
-/// Checks `parsed`, in which `self` and `oldSelf` have the given types.
+/// Checks the rule `parsed`, in which `self` and `oldSelf` have the given types.
 pub(super) fn check<'s>(
     parsed: &Parsed,
     self_type: Type<'s>,
     old_self_type: Type<'s>,
 ) -> Result<Checked<'s>, Vec<Issue>> {
+    let scope = vec![("self".to_owned(), self_type), ("oldSelf".to_owned(), old_self_type)];
+    check_in_scope(parsed, scope, Library::Rules)
+}
+
+/// Checks `parsed`, in which the variables of `scope` are declared; their index is that of the
+/// stack.
+pub(super) fn check_in_scope<'s>(
+    parsed: &Parsed,
+    scope: Vec<(String, Type<'s>)>,
+    library: Library,
+) -> Result<Checked<'s>, Vec<Issue>> {
     let mut checker = Checker {
         parsed,
+        library,
         solution: TypeSubstitution::default(),
-        scope: vec![("self".to_owned(), self_type), ("oldSelf".to_owned(), old_self_type)],
+        scope,
         types: HashMap::new(),
         calls: HashMap::new(),
         issues: Vec::new(),
@@ -62,6 +74,7 @@ pub(super) fn check<'s>(
 
 struct Checker<'p, 's> {
     parsed: &'p Parsed,
+    library: Library,
     solution: TypeSubstitution<'s>,
     /// Variables in stack order; later ones hide earlier ones with the same name.
     scope: Vec<(String, Type<'s>)>,
@@ -178,7 +191,7 @@ impl<'s> Checker<'_, 's> {
         let mut function = None;
         if let Some(target) = &call.target {
             // `a.b.f()` calls the function `a.b.f` if it exists, otherwise the method `f` of `a.b`.
-            function = qualified_name(target).and_then(|prefix| library::find_function(&format!("{prefix}.{name}")));
+            function = qualified_name(target).and_then(|prefix| self.library.find(&format!("{prefix}.{name}")));
             if function.is_none() {
                 let (node, type_) = self.expr(target);
                 nodes.insert(0, node);
@@ -186,7 +199,7 @@ impl<'s> Checker<'_, 's> {
                 is_member = true;
             }
         }
-        let Some(function) = function.or_else(|| library::find_function(name)) else {
+        let Some(function) = function.or_else(|| self.library.find(name)) else {
             self.report(id, format!("undeclared reference to '{name}' (in container '')"));
             return error_node();
         };
@@ -262,7 +275,7 @@ impl<'s> Checker<'_, 's> {
     }
 
     fn record_call(&mut self, id: u64, name: &str, overloads: Vec<usize>, is_member: bool) {
-        if let Some(function) = library::find_function(name) {
+        if let Some(function) = self.library.find(name) {
             self.calls.insert(id, CalledOverloads { function, overloads, is_member });
         }
     }

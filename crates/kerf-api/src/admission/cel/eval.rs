@@ -17,8 +17,17 @@ pub(super) fn evaluate<'a>(
     limit: u64,
 ) -> (EvalResult<'a>, u64) {
     let no_old_self = || error("no such attribute(s): oldSelf");
-    let mut evaluator =
-        Evaluator { stack: vec![self_value, old_self_value.unwrap_or_else(no_old_self)], cost: 0, limit };
+    evaluate_with(node, vec![self_value, old_self_value.unwrap_or_else(no_old_self)], limit)
+}
+
+/// Evaluates `node` with the variables of `stack`. Also returns the cost, which exceeds `limit` by
+/// at most one step.
+pub(super) fn evaluate_with<'a>(
+    node: &'a ProgramNode,
+    stack: Vec<EvalResult<'a>>,
+    limit: u64,
+) -> (EvalResult<'a>, u64) {
+    let mut evaluator = Evaluator { stack, cost: 0, limit };
     let value = evaluator.eval(node);
     (value, evaluator.cost)
 }

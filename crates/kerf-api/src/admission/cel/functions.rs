@@ -6,6 +6,7 @@ pub(super) mod conversion;
 pub(super) mod format;
 pub(super) mod lists;
 pub(super) mod network;
+pub(super) mod numbers;
 pub(super) mod operators;
 pub(super) mod optional;
 pub(super) mod printf;

@@ -3,13 +3,15 @@
 //! capital letters are type parameters.
 //!
 //! A rule that calls any other function does not compile, as on a cluster (`math.*` and
-//! `string.reverse()` are CEL functions that Kubernetes does not enable).
+//! `string.reverse()` are CEL functions that Kubernetes does not enable). Numeric expressions have
+//! CEL's own functions, `min` and `max`, and nothing of Kubernetes.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
 use super::functions::{
-    conversion, format, lists, network, operators, optional, printf, quantity, regex, semver, sets, strings, times,
+    conversion, format, lists, network, numbers, operators, optional, printf, quantity, regex, semver, sets, strings,
+    times,
 };
 use super::types::{OpaqueType, Type};
 use super::value::{Arguments, EvalResult};
@@ -32,19 +34,98 @@ pub(super) struct Overload {
     pub(super) type_params: usize,
 }
 
-/// Returns the function `name`. All receiver types of a name share one implementation.
-pub(super) fn find_function(name: &str) -> Option<&'static Function> {
-    LIBRARY.get(name)
+/// The functions that an expression may call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Library {
+    /// Rules of a schema: CEL's functions and those of Kubernetes.
+    Rules,
+    /// Numeric expressions: CEL's functions, `min` and `max`.
+    Numbers,
 }
 
-static LIBRARY: LazyLock<HashMap<&'static str, Function>> = LazyLock::new(|| {
+impl Library {
+    /// Returns the function `name`. All receiver types of a name share one implementation.
+    pub(super) fn find(self, name: &str) -> Option<&'static Function> {
+        match self {
+            Self::Rules => RULES.get(name),
+            Self::Numbers => NUMBERS.get(name),
+        }
+    }
+}
+
+static RULES: LazyLock<HashMap<&'static str, Function>> = LazyLock::new(|| functions_of(FUNCTION_TABLE));
+
+static NUMBERS: LazyLock<HashMap<&'static str, Function>> = LazyLock::new(|| {
+    let own = FUNCTION_TABLE.iter().filter(|(name, ..)| CEL_FUNCTIONS.contains(name)).chain(NUMBER_FUNCTIONS);
+    functions_of(own)
+});
+
+fn functions_of<'t>(
+    table: impl IntoIterator<Item = &'t (&'static str, &'static str, Implementation)>,
+) -> HashMap<&'static str, Function> {
     let mut library: HashMap<&'static str, Function> = HashMap::new();
-    for (name, signatures, implementation) in FUNCTION_TABLE {
+    for (name, signatures, implementation) in table {
         let overloads = signatures.split(';').map(|signature| parse_signature(signature, name)).collect();
         library.insert(name, Function { name, overloads, implementation: *implementation });
     }
     library
-});
+}
+
+/// Names in [`FUNCTION_TABLE`] that belong to CEL itself. `cel.@mapInsert` is part of macros.
+const CEL_FUNCTIONS: &[&str] = &[
+    "_&&_",
+    "_||_",
+    "_?_:_",
+    "!_",
+    "-_",
+    "_+_",
+    "_-_",
+    "_*_",
+    "_/_",
+    "_%_",
+    "_<_",
+    "_<=_",
+    "_>_",
+    "_>=_",
+    "_==_",
+    "_!=_",
+    "@in",
+    "_[_]",
+    "@not_strictly_false",
+    "size",
+    "type",
+    "dyn",
+    "bool",
+    "bytes",
+    "double",
+    "duration",
+    "int",
+    "string",
+    "timestamp",
+    "uint",
+    "contains",
+    "endsWith",
+    "startsWith",
+    "matches",
+    "getFullYear",
+    "getMonth",
+    "getDayOfYear",
+    "getDayOfMonth",
+    "getDate",
+    "getDayOfWeek",
+    "getHours",
+    "getMinutes",
+    "getSeconds",
+    "getMilliseconds",
+    "cel.@mapInsert",
+];
+
+/// Functions that only numeric expressions have.
+const NUMBER_FUNCTIONS: &[(&str, &str, Implementation)] =
+    &[("max", NUMBER_PAIRS, numbers::max), ("min", NUMBER_PAIRS, numbers::min)];
+
+const NUMBER_PAIRS: &str =
+    "(int, int) -> int; (double, double) -> double; (int, double) -> double; (double, int) -> double";
 
 const FUNCTION_TABLE: &[(&str, &str, Implementation)] = &[
     // These three operators do not always evaluate all operands, so the evaluator handles them

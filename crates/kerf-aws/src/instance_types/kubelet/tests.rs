@@ -41,16 +41,11 @@ fn a_field_of_the_wrong_type_is_an_error_that_names_it() {
 
 // spec 05 #44
 #[test]
-fn expressions_count_as_not_set_while_their_gate_is_off() {
+fn expressions_are_removed_and_static_entries_stay() {
     let kubelet = json!({ "maxPods": "7", "kubeReserved": { "cpu": "100m", "memory": "max_pods * 11" } });
-    let settings = parse(kubelet).unwrap();
-    let error = KubeletError::KubeletExpressionsDisabled { field: "maxPods".into() };
-    assert_eq!(settings.reject_expressions(), Err(error));
-    let resolved = settings.clone().resolve(KubeletExpressions::Ignore).unwrap();
+    let resolved = parse(kubelet).unwrap().without_expressions();
     assert_eq!(resolved.max_pods, None);
     assert_eq!(resolved.kube_reserved(), [("cpu", "100m")].try_into().unwrap());
-    let error = settings.resolve(KubeletExpressions::Evaluate).unwrap_err();
-    assert_eq!(error, KubeletError::ExpressionsNotImplemented { field: "maxPods".into() });
 }
 
 // spec 05 #21
@@ -58,7 +53,7 @@ fn expressions_count_as_not_set_while_their_gate_is_off() {
 fn eviction_thresholds_are_quantities_or_percentages() {
     let threshold = |text: &str| {
         let settings = parse(json!({ "evictionHard": { "memory.available": text } })).unwrap();
-        let resolved = settings.resolve(KubeletExpressions::Ignore).unwrap();
+        let resolved = settings.without_expressions();
         resolved.eviction_threshold("memory.available", 1_001).map(|quantity| quantity.unwrap().to_string())
     };
     assert_eq!(threshold("10%").unwrap(), "101");
@@ -70,8 +65,5 @@ fn eviction_thresholds_are_quantities_or_percentages() {
          expected a quantity or a percentage, found \"x%\""
     );
     assert!(threshold("many").is_err() && threshold("NaN%").is_err());
-    assert_eq!(
-        parse(json!({})).unwrap().resolve(KubeletExpressions::Ignore).unwrap().eviction_threshold("a", 1),
-        Ok(None)
-    );
+    assert_eq!(parse(json!({})).unwrap().without_expressions().eviction_threshold("a", 1), Ok(None));
 }

@@ -16,6 +16,7 @@ use super::super::fleet_request::{FleetInput, NamedTemplate, fleet_request};
 use super::super::template_groups::template_groups;
 use super::*;
 use crate::data;
+use crate::instance_types::kubelet::ResolvedKubelet;
 use crate::ports::ec2::FleetTarget;
 use crate::testing::{ProviderEnv, claim, on_demand, require};
 
@@ -233,7 +234,7 @@ async fn each_reservation_has_a_template_of_its_own() {
     let narrowed = narrowed(&claim.requirements, capacity_type);
     let refs: Vec<InstanceTypeRef<'_>> = kept.iter().collect();
     let amis = [kerf_api::ec2nodeclass::Ami { id: "ami-1".into(), ..Default::default() }];
-    let groups = template_groups(&refs, &amis, &claim, &narrowed, &rules).unwrap();
+    let groups = template_groups(&refs, &amis, &claim, &narrowed, &rules, |_| Ok(ResolvedKubelet::default())).unwrap();
     let templates: Vec<NamedTemplate<'_, '_>> = groups
         .iter()
         .map(|group| NamedTemplate { name: group.reservation.as_ref().unwrap().id.clone(), group })

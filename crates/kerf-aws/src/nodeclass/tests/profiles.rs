@@ -5,11 +5,13 @@ use std::time::Duration;
 use kerf_api::slim::Str;
 use kerf_operator::Reconcile as _;
 use kerf_runtime::ReconcileAction;
+use kube::api::{Patch, PatchParams};
 use serde_json::json;
 
 use super::super::profile_gc::InstanceProfileGarbageCollection;
 use super::test_env::{NodeClassEnv, ROLE};
 use crate::memory::{AwsFault, AwsFaultRule};
+use crate::ports::CreateInstanceProfile;
 
 async fn profile(env: &NodeClassEnv, class: &str) -> String {
     env.class(class).await.status.unwrap().instance_profile.unwrap_or_default()
@@ -27,6 +29,24 @@ async fn each_class_has_a_profile_of_its_own() {
     let mut expected = [format!("{a} {ROLE}"), format!("{b} {ROLE}")];
     expected.sort();
     assert_eq!(env.profiles().await, expected);
+}
+
+// spec 06 #29, spec 12 #47
+#[tokio::test(start_paused = true)]
+async fn the_profile_that_karpenter_made_is_used_again() {
+    let env = NodeClassEnv::new().await;
+    let made = CreateInstanceProfile { name: "demo_1234".to_owned(), ..CreateInstanceProfile::default() };
+    let iam = env.aws.ports().iam;
+    iam.create_instance_profile(made).await.unwrap();
+    iam.add_role_to_instance_profile("demo_1234", ROLE).await.unwrap();
+    env.create_class("default", json!({})).await;
+    let status = json!({"status": {"instanceProfile": "demo_1234"}});
+    env.classes().patch_status("default", &PatchParams::default(), &Patch::Merge(status)).await.unwrap();
+    env.take_operations();
+    env.reconcile("default").await.unwrap();
+    assert_eq!(profile(&env, "default").await, "demo_1234");
+    let operations = env.take_operations();
+    assert!(!operations.contains(&"CreateInstanceProfile") && !operations.contains(&"AddRoleToInstanceProfile"));
 }
 
 // spec 06 #28
@@ -183,7 +203,7 @@ async fn unused_profiles_of_the_cluster_are_deleted() {
         ("other-cluster", "/karpenter/us-west-2/demo2/3/"),
         ("foreign", "/"),
     ] {
-        let request = crate::ports::CreateInstanceProfile {
+        let request = CreateInstanceProfile {
             name: name.to_owned(),
             path: Some(path.to_owned()),
             tags: crate::ports::Tags::new(),

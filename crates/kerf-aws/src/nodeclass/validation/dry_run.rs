@@ -11,10 +11,9 @@ use super::type_choice::{ValidationTarget, choose_target};
 use crate::aws_errors::failure_reason;
 use crate::context::AwsContext;
 use crate::instance_types::ami_family::AmiFamilyRules;
-use crate::instance_types::kubelet::{KubeletExpressions, KubeletSettings};
 use crate::launch::launch_tags;
 use crate::launch_templates::{LaunchTemplateError, LaunchTemplateInput};
-use crate::nodeclass::dry_run_error::DryRunError;
+use crate::nodeclass::dry_run_error::{DryRunError, TypeChoiceError};
 use crate::ports::ec2::{
     CreateFleet, FleetConfig, FleetOverride, FleetTarget, RunInstances, RunNetworkInterface, TagSpecification,
 };
@@ -96,10 +95,8 @@ async fn ensure_template(
 ) -> Result<String, DryRunStop> {
     let spec = class.spec.clone().unwrap_or_default();
     let status = class.status.clone().unwrap_or_default();
-    let expressions =
-        if context.settings.node_class_cel { KubeletExpressions::Evaluate } else { KubeletExpressions::Ignore };
-    let kubelet = KubeletSettings::parse(spec.kubelet.as_ref()).and_then(|settings| settings.resolve(expressions));
-    let kubelet = kubelet.map_err(failed)?;
+    let kubelet = context.instance_types.kubelet(class, &target.instance_type);
+    let kubelet = kubelet.map_err(|error| failed(TypeChoiceError::from(error)))?;
     let family = AmiFamilyRules::of(&spec.effective_ami_family());
     let facts = context.discovery.facts().get();
     let input = LaunchTemplateInput {
@@ -121,7 +118,7 @@ async fn ensure_template(
         tenancy: target.tenancy,
         placement_group_id: context.known_groups.get(class).map(|group| group.id.clone()),
         partition: None,
-        needs_enclave: false,
+        needs_enclave: spec.enables_enclaves(),
         labels: user_data::node_labels(&std::collections::BTreeMap::new(), labels::CAPACITY_TYPE_ON_DEMAND, family),
         taints: user_data::node_taints(&[], &[]),
     };

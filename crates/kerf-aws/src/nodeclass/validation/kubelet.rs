@@ -1,238 +1,104 @@
-//! Validation of `spec.kubelet` (spec 06 §4.7.2 to §4.7.5, §17).
-
-use std::collections::BTreeMap;
-use std::str::FromStr as _;
+//! Checks of `spec.kubelet` (spec 06 §4.7.2 to §4.7.5, §4.7.7). The checks themselves are in
+//! `kerf-api`, and the expressions in the catalogue of instance types.
 
 use kerf_api::conditions::VALIDATION_SUCCEEDED;
-use kerf_api::duration::Duration;
-use kerf_api::ec2nodeclass::{AmiFamily, EC2NodeClassSpec};
-use kerf_api::quantity::Quantity;
+use kerf_api::validation::kubelet::{
+    EXPRESSION_EVALUATION_FAILED_REASON, EXPRESSION_INVALID_REASON, EXPRESSIONS_DISABLED_MESSAGE,
+    EXPRESSIONS_DISABLED_REASON, INVALID_REASON, UNSUPPORTED_REASON, failures, has_expression, unsupported_failures,
+};
 use kerf_runtime::ReconcileAction;
-use serde_json::{Map, Value};
 
-use super::kubelet_fields::decoding_errors;
-use crate::instance_types::ami_family::AmiFamilyRules;
-use crate::instance_types::kubelet::{KubeletExpressions, KubeletSettings};
+use crate::instance_types::{InstanceTypeCatalogue, InstanceTypeError, KubeletError};
+use crate::nodeclass::dry_run_error::{DryRunError, TypeChoiceError};
 use crate::nodeclass::error::NodeClassError;
 use crate::nodeclass::reconcile::ClassReconcile;
-
-/// Eviction signals of the kubelet.
-const EVICTION_SIGNALS: [&str; 6] = [
-    "memory.available",
-    "nodefs.available",
-    "nodefs.inodesFree",
-    "imagefs.available",
-    "imagefs.inodesFree",
-    "pid.available",
-];
-/// Resources that can be reserved.
-const RESERVABLE: [&str; 4] = ["cpu", "memory", "ephemeral-storage", "pid"];
-/// Fields that Kerf interprets and every family can apply (spec 06 §17.3).
-const MANAGED_FIELDS: [&str; 12] = [
-    "clusterDNS",
-    "maxPods",
-    "podsPerCore",
-    "systemReserved",
-    "kubeReserved",
-    "evictionHard",
-    "evictionSoft",
-    "evictionSoftGracePeriod",
-    "evictionMaxPodGracePeriod",
-    "imageGCHighThresholdPercent",
-    "imageGCLowThresholdPercent",
-    "cpuCFSQuota",
-];
 
 /// Checks `spec.kubelet` and sets the condition of a class whose settings cannot be used. Returns
 /// when to run again, or `None` if the settings can be used.
 pub(super) fn validate(
     work: &mut ClassReconcile,
-    expressions: KubeletExpressions,
+    types: &InstanceTypeCatalogue,
 ) -> Result<Option<ReconcileAction>, NodeClassError> {
     let spec = work.spec();
     let Some(kubelet) = &spec.kubelet else { return Ok(None) };
-    let findings = findings(kubelet);
+    let findings = failures(kubelet);
     if !findings.is_empty() {
-        work.set_false(VALIDATION_SUCCEEDED, "InvalidKubeletConfiguration", &findings.join("; "));
+        work.set_false(VALIDATION_SUCCEEDED, INVALID_REASON, &findings.join("; "));
         // Only a change of the class can cure this, and that enqueues it.
         return Ok(Some(ReconcileAction::Done));
     }
-    let mut fail = |reason: &str, message: String| {
-        work.set_false(VALIDATION_SUCCEEDED, reason, &message);
-        Err(NodeClassError::Kubelet(message))
-    };
-    let settings = match KubeletSettings::parse(Some(kubelet)) {
-        Ok(settings) => settings,
-        Err(error) => return fail("InvalidKubeletConfiguration", error.to_string()),
-    };
-    match expressions {
-        KubeletExpressions::Ignore if settings.first_expression().is_some() => {
-            let message = "spec.kubelet contains a CEL expression, but the NodeClassCEL feature gate is disabled";
-            return fail("KubeletExpressionsDisabled", message.to_owned());
-        }
-        KubeletExpressions::Evaluate => {
-            if let Err(error) = settings.clone().resolve(expressions) {
-                return fail("KubeletExpressionInvalid", error.to_string());
-            }
-        }
-        KubeletExpressions::Ignore => {}
+    if has_expression(kubelet) && !types.evaluates_expressions() {
+        return Err(fail(work, EXPRESSIONS_DISABLED_REASON, EXPRESSIONS_DISABLED_MESSAGE.to_owned()));
     }
-    let unsupported = unsupported_by_family(&spec, kubelet, &settings);
+    match types.compile_expressions(&work.class) {
+        Ok(()) => {}
+        Err(error @ (KubeletError::Invalid { .. } | KubeletError::Evaluation { .. })) => {
+            return Err(fail(work, INVALID_REASON, error.to_string()));
+        }
+        Err(error @ KubeletError::Expression { .. }) => {
+            return Err(fail(work, EXPRESSION_INVALID_REASON, error.to_string()));
+        }
+    }
+    let unsupported = unsupported_failures(kubelet, &spec.effective_ami_family());
     if !unsupported.is_empty() {
-        return fail("UnsupportedKubeletConfiguration", unsupported.join("; "));
+        return Err(fail(work, UNSUPPORTED_REASON, unsupported.join("; ")));
     }
     Ok(None)
 }
 
-/// Returns a sentence for each part that the AMI family would drop silently.
-fn unsupported_by_family(
-    spec: &EC2NodeClassSpec,
-    kubelet: &Map<String, Value>,
-    settings: &KubeletSettings,
-) -> Vec<String> {
-    let family = spec.effective_ami_family();
-    let passes_all_fields = match family {
-        AmiFamily::Al2023 | AmiFamily::Custom => true,
-        AmiFamily::Al2
-        | AmiFamily::Bottlerocket
-        | AmiFamily::Windows2019
-        | AmiFamily::Windows2022
-        | AmiFamily::Windows2025
-        | AmiFamily::Unsupported(_) => false,
-    };
-    if passes_all_fields {
-        return Vec::new();
-    }
-    let honours_pods_per_core = AmiFamilyRules::of(&family).honours_pods_per_core;
-    let is_dropped = |name: &&String| {
-        !MANAGED_FIELDS.contains(&name.as_str()) || (name.as_str() == "podsPerCore" && !honours_pods_per_core)
-    };
-    let mut sentences = Vec::new();
-    let mut dropped: Vec<&str> = kubelet.keys().filter(is_dropped).map(String::as_str).collect();
-    dropped.sort_unstable();
-    if !dropped.is_empty() {
-        sentences.push(format!(
-            "spec.kubelet has fields not applied by the {family} AMI family that would be silently dropped: {}",
-            dropped.join(", ")
-        ));
-    }
-    if settings.cluster_dns.len() > 1 {
-        sentences.push(format!(
-            "spec.kubelet.clusterDNS: the {family} AMI family doesn't accept multiple entries, only one, but {} were set",
-            settings.cluster_dns.len()
-        ));
-    }
-    sentences
-}
-
-/// Returns all problems of a kubelet configuration (spec 06 §17.1). A field of a wrong type is one
-/// problem and counts as absent otherwise.
-fn findings(kubelet: &Map<String, Value>) -> Vec<String> {
-    let mut findings: Vec<String> =
-        decoding_errors(kubelet).into_iter().map(|error| format!("spec.kubelet: {error}")).collect();
-    if kubelet.contains_key("registerWithTaints") {
-        findings.push(
-            "spec.kubelet.registerWithTaints: can't be set, Karpenter sets it from the NodeClaim's taints so the node \
-             registers unschedulable until it's ready"
-                .to_owned(),
-        );
-    }
-    for field in ["evictionHard", "evictionSoft", "evictionSoftGracePeriod", "evictionMinimumReclaim"] {
-        for (key, value) in texts(kubelet, field) {
-            if !EVICTION_SIGNALS.contains(&key) {
-                let signals = EVICTION_SIGNALS.join(", ");
-                findings.push(format!(
-                    "spec.kubelet.{field}: {key:?} isn't a valid eviction signal, must be one of {signals}"
-                ));
-            }
-            let problem =
-                if field == "evictionSoftGracePeriod" { duration_problem(value) } else { threshold_problem(value) };
-            findings.extend(problem.map(|problem| format!("spec.kubelet.{field}[{key}]: {value:?} {problem}")));
+/// Evaluates the expressions for all instance types, and sets the condition of a class if one has
+/// no usable value. Returns when to run again if the types are unknown.
+pub(super) fn check_expressions(
+    work: &mut ClassReconcile,
+    types: &InstanceTypeCatalogue,
+) -> Result<Option<ReconcileAction>, NodeClassError> {
+    match types.check_expressions(&work.class) {
+        Ok(()) => Ok(None),
+        Err(InstanceTypeError::NoInstanceTypes | InstanceTypeError::NoOfferings) => {
+            Ok(Some(ReconcileAction::RequeueWithBackoff))
         }
-    }
-    let (soft, periods) = (texts(kubelet, "evictionSoft"), texts(kubelet, "evictionSoftGracePeriod"));
-    let unmatched = |own: &BTreeMap<&str, &str>, partner: &BTreeMap<&str, &str>, name: &str, partner_name: &str| {
-        let keys = own.keys().filter(|key| !partner.contains_key(*key));
-        keys.map(|key| format!("spec.kubelet.{name}[{key}]: has no matching {partner_name}")).collect::<Vec<_>>()
-    };
-    findings.extend(unmatched(&soft, &periods, "evictionSoft", "evictionSoftGracePeriod"));
-    findings.extend(unmatched(&periods, &soft, "evictionSoftGracePeriod", "evictionSoft"));
-    for field in ["kubeReserved", "systemReserved"] {
-        for (key, value) in texts(kubelet, field) {
-            if !RESERVABLE.contains(&key) {
-                let resources = RESERVABLE.join(", ");
-                findings.push(format!(
-                    "spec.kubelet.{field}: {key:?} isn't a reservable resource, must be one of {resources}"
-                ));
-            }
-            if value.starts_with('-') {
-                findings.push(format!("spec.kubelet.{field}[{key}]: {value:?} can't be a negative resource quantity"));
-            }
+        Err(InstanceTypeError::Kubelet(error)) => {
+            Err(fail(work, EXPRESSION_EVALUATION_FAILED_REASON, error.to_string()))
         }
-    }
-    for field in ["imageGCHighThresholdPercent", "imageGCLowThresholdPercent"] {
-        if let Some(percent) = integer(kubelet, field).filter(|percent| !(0..=100).contains(percent)) {
-            findings.push(format!("spec.kubelet.{field}: {percent} must be between 0 and 100"));
-        }
-    }
-    for field in ["podsPerCore", "evictionMaxPodGracePeriod", "maxPods"] {
-        if let Some(count) = integer(kubelet, field).filter(|count| *count < 0) {
-            findings.push(format!("spec.kubelet.{field}: {count} can't be negative"));
-        }
-    }
-    let percents = integer(kubelet, "imageGCHighThresholdPercent").zip(integer(kubelet, "imageGCLowThresholdPercent"));
-    if let Some((high, low)) = percents.filter(|(high, low)| high <= low) {
-        findings.push(format!(
-            "spec.kubelet: imageGCHighThresholdPercent ({high}) must be greater than imageGCLowThresholdPercent ({low})"
-        ));
-    }
-    findings
-}
-
-/// Returns the entries of a field, sorted by key. Empty if the field is absent or has a value of
-/// another type.
-fn texts<'k>(kubelet: &'k Map<String, Value>, field: &str) -> BTreeMap<&'k str, &'k str> {
-    let Some(Value::Object(entries)) = kubelet.get(field) else { return BTreeMap::new() };
-    let texts: Option<BTreeMap<&str, &str>> =
-        entries.iter().map(|(key, value)| Some((key.as_str(), value.as_str()?))).collect();
-    texts.unwrap_or_default()
-}
-
-fn integer(kubelet: &Map<String, Value>, field: &str) -> Option<i64> {
-    kubelet.get(field).and_then(Value::as_i64)
-}
-
-fn threshold_problem(text: &str) -> Option<&'static str> {
-    const MALFORMED: Option<&str> = Some("must be a percentage or a resource quantity");
-    if let Some(percent) = text.strip_suffix('%') {
-        return match percent.parse::<f64>() {
-            Ok(percent) if (0.0..=100.0).contains(&percent) => None,
-            Ok(_) | Err(_) => MALFORMED,
-        };
-    }
-    match Quantity::from_str(text) {
-        Ok(quantity) if quantity < Quantity::ZERO => Some("can't be a negative resource quantity"),
-        Ok(_) => None,
-        Err(_) => MALFORMED,
+        Err(
+            error @ (InstanceTypeError::NoSubnets | InstanceTypeError::VolumeSize(_) | InstanceTypeError::NotFound(_)),
+        ) => Err(DryRunError::from(TypeChoiceError::from(error)).into()),
     }
 }
 
-fn duration_problem(text: &str) -> Option<&'static str> {
-    match Duration::from_str(text) {
-        Ok(duration) if duration.to_std().is_none() => Some("can't be a negative duration"),
-        Ok(_) => None,
-        Err(_) => Some("must be a duration"),
-    }
+fn fail(work: &mut ClassReconcile, reason: &str, message: String) -> NodeClassError {
+    work.set_false(VALIDATION_SUCCEEDED, reason, &message);
+    NodeClassError::Kubelet(message)
 }
 
 #[cfg(test)]
 mod tests {
-    use kerf_api::ec2nodeclass::{AmiSelectorTerm, EC2NodeClass};
+    use std::sync::Arc;
+
+    use kerf_api::ec2nodeclass::{AmiSelectorTerm, EC2NodeClass, EC2NodeClassSpec};
     use kerf_operator::ReconcileError as _;
-    use serde_json::json;
+    use kerf_runtime::Clock;
+    use serde_json::{Value, json};
 
     use super::*;
+    use crate::data;
+    use crate::instance_types::InstanceTypeSettings;
+    use crate::instance_types::kubelet::KubeletExpressions;
     use crate::nodeclass::error::NodeClassErrors;
+    use crate::pricing::Pricing;
+    use crate::unavailable_offerings::UnavailableOfferings;
+
+    fn catalogue(expressions: KubeletExpressions) -> InstanceTypeCatalogue {
+        let clock = Clock::starting_at(jiff::Timestamp::UNIX_EPOCH);
+        let settings = InstanceTypeSettings {
+            region: "us-west-2".to_owned(),
+            vm_memory_overhead_percent: 0.075,
+            reserved_enis: 0,
+            expressions,
+        };
+        let pricing = Arc::new(Pricing::new("us-west-2"));
+        InstanceTypeCatalogue::new(settings, pricing, Arc::new(UnavailableOfferings::new(clock)), clock)
+    }
 
     /// Validates a class with an alias, and returns the reason and message of the condition.
     fn validated(alias: &str, expressions: KubeletExpressions, kubelet: Value) -> Option<(String, String)> {
@@ -245,7 +111,13 @@ mod tests {
             ..Default::default()
         };
         let mut work = ClassReconcile::new(class, false, jiff::Timestamp::UNIX_EPOCH);
-        let result = validate(&mut work, expressions);
+        let types = catalogue(expressions);
+        let shipped = data::catalogue();
+        types.set_catalogue(shipped.instance_types.clone(), shipped.offerings.clone());
+        let result = match validate(&mut work, &types) {
+            Ok(None) => check_expressions(&mut work, &types),
+            result => result,
+        };
         let condition = work.conditions.get(VALIDATION_SUCCEEDED).unwrap();
         let shown = (condition.reason.clone(), condition.message.clone());
         match result {
@@ -278,7 +150,7 @@ mod tests {
             "imageGCHighThresholdPercent": 50, "imageGCLowThresholdPercent": 101,
             "podsPerCore": -1, "evictionMaxPodGracePeriod": -2, "maxPods": -3,
         });
-        insta::assert_snapshot!(findings(kubelet.as_object().unwrap()).join("\n"));
+        insta::assert_snapshot!(failures(kubelet.as_object().unwrap()).join("\n"));
     }
 
     #[test]
@@ -302,9 +174,7 @@ mod tests {
             assert_eq!(reason, "KubeletExpressionsDisabled");
             let expected = "spec.kubelet contains a CEL expression, but the NodeClassCEL feature gate is disabled";
             assert_eq!(message, expected);
-            // This release cannot evaluate expressions.
-            let (reason, _) = validated("al2023@latest", KubeletExpressions::Evaluate, kubelet).unwrap();
-            assert_eq!(reason, "KubeletExpressionInvalid");
+            assert_eq!(validated("al2023@latest", KubeletExpressions::Evaluate, kubelet), None);
         }
         let static_values = json!({"maxPods": 7, "kubeReserved": {"cpu": "1"}});
         for expressions in [KubeletExpressions::Ignore, KubeletExpressions::Evaluate] {
@@ -341,5 +211,53 @@ mod tests {
         assert_eq!(message, expected);
         assert_eq!(reason("al2023@latest", kubelet), None);
         assert_eq!(reason("al2@latest", json!({"clusterDNS": ["10.0.0.1"]})), None);
+    }
+
+    // spec 06 §4.7.4
+    #[test]
+    fn expressions_with_mistakes_are_named() {
+        let evaluate = |kubelet| validated("al2023@latest", KubeletExpressions::Evaluate, kubelet).unwrap();
+        let (reason, message) = evaluate(json!({"maxPods": "vcpu * 8", "kubeReserved": {"cpu": "1"}}));
+        assert_eq!(reason, "KubeletExpressionInvalid");
+        insta::assert_snapshot!(message, @r#"
+        compiling expression "vcpu * 8": ERROR: <input>:1:1: undeclared reference to 'vcpu' (in container '')
+         | vcpu * 8
+         | ^ (field=spec.kubelet.maxPods)
+        "#);
+        let (reason, message) = evaluate(json!({"systemReserved": {"memory": "vcpus > 2"}}));
+        assert_eq!(reason, "KubeletExpressionInvalid");
+        let expected = "expression \"vcpus > 2\" must return int or double, got bool \
+                        (field=spec.kubelet.systemReserved[memory])";
+        assert_eq!(message, expected);
+    }
+
+    // spec 06 #63
+    #[test]
+    fn spec_06_63_one_type_without_a_usable_value_is_enough() {
+        let kubelet = json!({"kubeReserved": {"memory": "instance_type == 'm5.large' ? -1 : vcpus"}});
+        let (reason, message) = validated("al2023@latest", KubeletExpressions::Evaluate, kubelet).unwrap();
+        assert_eq!(reason, "KubeletExpressionEvaluationFailed");
+        let expected = "evaluating spec.kubelet.kubeReserved[memory] for instance type m5.large, result -1 is negative";
+        assert_eq!(message, expected);
+        let (reason, message) =
+            validated("al2023@latest", KubeletExpressions::Evaluate, json!({"maxPods": "110 / (vcpus - 2)"})).unwrap();
+        assert_eq!(reason, "KubeletExpressionEvaluationFailed");
+        assert!(message.contains("division by zero"), "{message}");
+    }
+
+    // spec 06 #64
+    #[test]
+    fn spec_06_64_unknown_types_are_awaited() {
+        let spec = EC2NodeClassSpec {
+            kubelet: json!({"maxPods": "0 - 1"}).as_object().cloned(),
+            ..EC2NodeClassSpec::default()
+        };
+        let class = EC2NodeClass { spec: Some(spec), ..EC2NodeClass::default() };
+        let mut work = ClassReconcile::new(class, false, jiff::Timestamp::UNIX_EPOCH);
+        let types = catalogue(KubeletExpressions::Evaluate);
+        assert_eq!(validate(&mut work, &types).unwrap(), None);
+        let action = check_expressions(&mut work, &types).unwrap();
+        assert_eq!(action, Some(ReconcileAction::RequeueWithBackoff));
+        assert_eq!(work.conditions.get(VALIDATION_SUCCEEDED).unwrap().reason, "AwaitingReconciliation");
     }
 }

@@ -3,8 +3,10 @@
 
 use std::collections::BTreeMap;
 
+use jiff::Timestamp;
 use kerf_api::ec2nodeclass::EC2NodeClass;
 use kerf_api::nodeclaim::NodeClaim;
+use kerf_api::nodepool::NodePool;
 use kerf_aws::data::ShippedCatalogue;
 use kerf_aws::ports::Tags;
 use kerf_aws::ports::ec2::{InstanceTypeInfo, InstanceTypeOffering, PlacementGroup};
@@ -13,6 +15,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::QuestionError;
+use super::account::FailureScript;
 
 /// The members of a document that the questions read.
 #[derive(Debug, Default, Deserialize)]
@@ -23,13 +26,23 @@ pub(super) struct Document {
     instance_types: Option<Vec<Value>>,
     offerings: Option<Vec<OfferingEntry>>,
     pub(super) prices: Option<Prices>,
-    subnets: Option<Vec<Value>>,
+    pub(super) subnets: Option<Vec<Value>>,
+    pub(super) security_groups: Option<Vec<Value>>,
+    pub(super) images: Option<Vec<Value>>,
     pub(super) placement_groups: Option<Vec<PlacementGroupEntry>>,
     /// IDs of zones.
     pub(super) shifted_zones: Option<Vec<String>>,
+    /// Parameters of Systems Manager by name.
+    pub(super) parameters: Option<BTreeMap<String, String>>,
+    /// Role by instance profile.
+    pub(super) profiles: Option<BTreeMap<String, Option<String>>>,
+    /// Scripted failures by operation.
+    pub(super) fail: Option<FailureScript>,
     pub(super) unavailable: Option<Vec<Mark>>,
     /// Free slots by ID of the reservation.
     pub(super) reservations: Option<BTreeMap<String, i32>>,
+    node_pools: Option<Vec<Value>>,
+    node_claims: Option<Vec<Value>>,
     node_class: Option<Value>,
     node_claim: Option<Value>,
     pub(super) max_pods: Option<i64>,
@@ -41,6 +54,8 @@ pub(super) struct Document {
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct Options {
     region: Option<String>,
+    #[serde(rename = "accountID")]
+    account_id: Option<String>,
     cluster_name: Option<String>,
     cluster_endpoint: Option<String>,
     #[serde(rename = "clusterCABundle")]
@@ -58,6 +73,7 @@ pub(super) struct Options {
     disable_dry_run: Option<bool>,
     feature_gates: Option<BTreeMap<String, bool>>,
     min_values_policy: Option<String>,
+    now: Option<Timestamp>,
 }
 
 /// Prices as successful updates brought them.
@@ -118,6 +134,19 @@ struct OfferingEntry {
 impl Options {
     pub(super) fn region(&self) -> &str {
         text_or(self.region.as_ref(), "us-west-2")
+    }
+
+    /// Returns the account that `self` means as the owner of an image.
+    pub(super) fn account_id(&self) -> &str {
+        text_or(self.account_id.as_ref(), "123456789012")
+    }
+
+    /// Returns the time at which the clock stands.
+    pub(super) fn now(&self) -> Result<Timestamp, QuestionError> {
+        match self.now {
+            Some(now) => Ok(now),
+            None => "2026-08-01T12:00:00Z".parse().map_err(QuestionError::other),
+        }
     }
 
     /// Returns the CA bundle of the nodes; empty if none is known.
@@ -188,19 +217,29 @@ impl Document {
 
     /// Returns the claim of the question, with the defaults of spec 11 §1.3.
     pub(super) fn node_claim(&self) -> Result<NodeClaim, QuestionError> {
-        let mut claim = match &self.node_claim {
-            Some(Value::Object(claim)) => claim.clone(),
-            Some(_) | None => Map::new(),
-        };
-        fill_metadata(&mut claim, "claim", "nodeclaim-uid");
-        let spec = claim.entry("spec").or_insert_with(|| json!({}));
-        if let Value::Object(spec) = spec {
-            spec.entry("requirements").or_insert_with(|| json!([]));
-            let class = json!({ "group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default" });
-            spec.entry("nodeClassRef").or_insert(class);
-        }
-        serde_json::from_value(Value::Object(claim))
-            .map_err(|error| QuestionError::other(format!("nodeClaim: {error}")))
+        complete_claim(self.node_claim.as_ref()).map_err(|error| QuestionError::other(format!("nodeClaim: {error}")))
+    }
+
+    /// Returns the claims in the cluster.
+    pub(super) fn node_claims(&self) -> Result<Vec<NodeClaim>, QuestionError> {
+        let claims = self.node_claims.iter().flatten().map(|claim| complete_claim(Some(claim)));
+        claims.collect::<Result<_, _>>().map_err(|error| QuestionError::other(format!("nodeClaims: {error}")))
+    }
+
+    /// Returns the pools in the cluster.
+    pub(super) fn node_pools(&self) -> Result<Vec<NodePool>, QuestionError> {
+        let pools = self.node_pools.iter().flatten().map(|pool| {
+            let mut pool = pool.as_object().cloned().unwrap_or_default();
+            fill_metadata(&mut pool, "default", "nodepool-uid");
+            let mut spec = pool.entry("spec").or_insert_with(|| json!({}));
+            for member in ["template", "spec"] {
+                let Value::Object(members) = spec else { break };
+                spec = members.entry(member).or_insert_with(|| json!({}));
+            }
+            fill_claim_spec(spec);
+            serde_json::from_value(Value::Object(pool))
+        });
+        pools.collect::<Result<_, _>>().map_err(|error| QuestionError::other(format!("nodePools: {error}")))
     }
 
     /// Returns the instance types of the document, completed from the catalogue, and their zones.
@@ -269,6 +308,21 @@ fn instance_type(item: &Value, common: &ShippedCatalogue) -> Result<InstanceType
         return Ok(InstanceTypeInfo { name: name.to_owned(), ..InstanceTypeInfo::default() });
     }
     InstanceTypeInfo::deserialize(item).map_err(|error| QuestionError::other(format!("instanceTypes: {name}: {error}")))
+}
+
+fn complete_claim(claim: Option<&Value>) -> Result<NodeClaim, serde_json::Error> {
+    let mut claim = claim.and_then(Value::as_object).cloned().unwrap_or_default();
+    fill_metadata(&mut claim, "claim", "nodeclaim-uid");
+    fill_claim_spec(claim.entry("spec").or_insert_with(|| json!({})));
+    serde_json::from_value(Value::Object(claim))
+}
+
+/// Adds the members that the spec of a claim, and of the template of a pool, must have.
+fn fill_claim_spec(spec: &mut Value) {
+    let Value::Object(spec) = spec else { return };
+    spec.entry("requirements").or_insert_with(|| json!([]));
+    let class = json!({ "group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default" });
+    spec.entry("nodeClassRef").or_insert(class);
 }
 
 fn fill_metadata(object: &mut Map<String, Value>, name: &str, uid: &str) {

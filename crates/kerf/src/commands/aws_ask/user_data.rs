@@ -2,7 +2,7 @@
 
 use kerf_api::ec2nodeclass::InstanceStorePolicy;
 use kerf_aws::instance_types::ami_family::AmiFamilyRules;
-use kerf_aws::instance_types::kubelet::{KubeletExpressions, KubeletSettings};
+use kerf_aws::instance_types::kubelet::KubeletSettings;
 use kerf_aws::user_data::{self, UserDataError, UserDataInput, bind_command, node_labels, node_taints};
 use serde_json::{Value, json};
 
@@ -17,9 +17,7 @@ pub(super) fn answer(document: &Document) -> Result<Value, QuestionError> {
     let spec = class.spec.unwrap_or_default();
     let amis = class.status.and_then(|status| status.amis).unwrap_or_default();
     let family = AmiFamilyRules::of(&spec.effective_ami_family());
-    let kubelet = KubeletSettings::parse(spec.kubelet.as_ref())
-        .and_then(|settings| settings.resolve(KubeletExpressions::Ignore))
-        .map_err(QuestionError::other)?;
+    let kubelet = KubeletSettings::parse(spec.kubelet.as_ref()).map_err(QuestionError::other)?.without_expressions();
     let claim_labels = claim.metadata.labels.unwrap_or_default();
     let taints = claim.spec.taints.unwrap_or_default();
     let startup_taints = claim.spec.startup_taints.unwrap_or_default();
