@@ -9,6 +9,7 @@ expected, or if fewer operations are called than the server has.
 """
 
 import base64
+import datetime
 import json
 import os
 import re
@@ -28,8 +29,10 @@ REGION = "us-west-2"
 # Time in which a started server must print its endpoint.
 START_SECONDS = 60
 # Operations that the server has.
-OPERATIONS = 24
-SERVICES = ("ec2", "iam", "ssm", "eks", "sts")
+OPERATIONS = 29
+SERVICES = ("ec2", "iam", "ssm", "eks", "sts", "pricing", "arc-zonal-shift")
+# The region in which AWS has the price list of us-west-2.
+PRICING_REGION = "us-east-1"
 CLUSTER = "demo"
 USER_DATA = "MIME-Version: 1.0\r\n<&> ü\n"
 
@@ -47,7 +50,7 @@ class WireCheck:
         """Returns a client whose raw answers are stored in `self.last`."""
         settings = {
             "endpoint_url": self.endpoint,
-            "region_name": REGION,
+            "region_name": PRICING_REGION if service == "pricing" else REGION,
             "aws_access_key_id": "test",
             "aws_secret_access_key": "test",
             "config": botocore.config.Config(
@@ -93,7 +96,7 @@ class WireCheck:
         self.operations.add(f"{service}:{operation.name}")
         self.calls += 1
         self.findings += len(findings)
-        print(f"{service:4} {operation.name:30} {code or 'ok':45} {size:9} bytes  {len(findings)} findings")
+        print(f"{service:15} {operation.name:30} {code or 'ok':45} {size:9} bytes  {len(findings)} findings")
         for finding in findings[:20]:
             print(f"     {finding}")
         return answer
@@ -130,6 +133,46 @@ def check_catalogue(check):
     check.call("ec2", "describe_instance_types", expect="DryRunOperation", DryRun=True)
     offerings = check.call("ec2", "describe_instance_type_offerings", LocationType="availability-zone", MaxResults=1000)
     check.expect("page of offerings", (len(offerings["InstanceTypeOfferings"]), bool(offerings.get("NextToken"))), (1000, True))
+
+
+def check_prices(check):
+    now = datetime.datetime.now(datetime.timezone.utc)
+    history = check.call("ec2", "describe_spot_price_history", ProductDescriptions=["Linux/UNIX"], StartTime=now, MaxResults=1000)
+    check.expect("page of spot prices", (len(history["SpotPriceHistory"]), bool(history["NextToken"])), (1000, True))
+    none = check.call("ec2", "describe_spot_price_history", ProductDescriptions=["Windows"])
+    check.expect("spot prices of Windows", (none["SpotPriceHistory"], none["NextToken"]), ([], ""))
+    on_demand = {
+        "regionCode": REGION, "serviceCode": "AmazonEC2", "preInstalledSw": "NA", "operatingSystem": "Linux", "capacitystatus": "Used",
+        "marketoption": "OnDemand", "tenancy": "Shared", "productFamily": "Compute Instance",
+    }
+    filters = [{"Type": "TERM_MATCH", "Field": field, "Value": value} for field, value in on_demand.items()]
+    page = check.call("pricing", "get_products", ServiceCode="AmazonEC2", Filters=filters, MaxResults=100)
+    check.expect("page of products", (len(page["PriceList"]), bool(page.get("NextToken"))), (100, True))
+    check.call("pricing", "get_products", ServiceCode="AmazonEC2", Filters=filters, MaxResults=100, NextToken=page["NextToken"])
+    m5 = filters + [{"Type": "TERM_MATCH", "Field": "instanceType", "Value": "m5.large"}]
+    [product] = map(json.loads, check.call("pricing", "get_products", ServiceCode="AmazonEC2", Filters=m5)["PriceList"])
+    [term] = product["terms"]["OnDemand"].values()
+    [dimension] = term["priceDimensions"].values()
+    check.expect("price of m5.large", float(dimension["pricePerUnit"]["USD"]), 0.096)
+    check.call("pricing", "get_products", expect="InvalidParameterException", ServiceCode="AmazonEC2", FormatVersion="aws_v2")
+
+
+def check_reserved(check):
+    """Checks what the account has by itself: a capacity reservation, three placement groups, and a cluster that is enabled for zonal shift."""
+    active = [{"Name": "state", "Values": ["active"]}]
+    [reservation] = check.call("ec2", "describe_capacity_reservations", Filters=active, MaxResults=1000)["CapacityReservations"]
+    ids = [reservation["CapacityReservationId"]]
+    check.call("ec2", "describe_capacity_reservations", CapacityReservationIds=ids)
+    not_found = "InvalidCapacityReservationId.NotFound"
+    check.call("ec2", "describe_capacity_reservations", expect=not_found, CapacityReservationIds=["cr-1"])
+    groups = check.call("ec2", "describe_placement_groups")["PlacementGroups"]
+    check.expect("strategies", sorted(group["Strategy"] for group in groups), ["cluster", "partition", "spread"])
+    check.call("ec2", "describe_placement_groups", GroupNames=[groups[0]["GroupName"]])
+    check.call("ec2", "describe_placement_groups", expect="InvalidPlacementGroup.Unknown", GroupNames=["absent"])
+    arn = check.call("eks", "describe_cluster", name=CLUSTER)["cluster"]["arn"]
+    resource = check.call("arc-zonal-shift", "get_managed_resource", resourceIdentifier=arn)
+    check.expect("shifts", resource["zonalShifts"], [])
+    check.call("arc-zonal-shift", "get_managed_resource", expect="ResourceNotFoundException", resourceIdentifier=f"{arn}-2")
 
 
 def check_network(check):
@@ -332,6 +375,8 @@ def check_the_checker(check):
         ("iam", "list_instance_profiles", {}, b"<IsTruncated>", b"<InstanceProfiles><member/></InstanceProfiles><IsTruncated>"),
         ("iam", "list_instance_profiles", {}, b"<CreateDate>2", b"<CreateDate>on 2"),
         ("eks", "describe_cluster", cluster, b'"ACTIVE"', b'"ASLEEP"'),
+        ("pricing", "get_products", {"ServiceCode": "AmazonEC2", "MaxResults": 1}, b'"FormatVersion"', b'"Format"'),
+        ("ec2", "describe_placement_groups", {}, b"<spreadLevel>rack", b"<spreadLevel>planet"),
         ("eks", "describe_cluster", cluster, b'"version"', b'"versions"'),
         ("eks", "describe_cluster", cluster, b'"1.34"', b"1.34"),
     ]
@@ -351,6 +396,8 @@ def run_check(endpoint):
     check.expect("version", cluster["version"], "1.34")
     check.call("eks", "describe_cluster", expect="ResourceNotFoundException", name="absent")
     check_catalogue(check)
+    check_prices(check)
+    check_reserved(check)
     subnets, group = check_network(check)
     image = check_images(check)
     profile = check_profiles(check)

@@ -7,17 +7,20 @@ use std::time::Duration;
 
 use aws_config::retry::RetryMode;
 use aws_config::timeout::TimeoutConfig;
-use aws_config::{BehaviorVersion, ConfigLoader, FrameworkMetadata, SdkConfig};
+use aws_config::{BehaviorVersion, ConfigLoader, FrameworkMetadata, Region, SdkConfig};
 use aws_sdk_ec2::config::ProvideCredentials as _;
 use futures::FutureExt as _;
 use kerf_aws::ports::{AwsPorts, ConnectError};
+use kerf_aws::pricing::price_list_region;
 
 use crate::calls::causes;
 use crate::ec2::SdkEc2;
 use crate::eks::SdkEks;
 use crate::http_client::{TrustedRoots, http_client};
 use crate::iam::SdkIam;
+use crate::price_list::SdkPriceList;
 use crate::ssm::SdkSsm;
+use crate::zonal_shift::SdkZonalShift;
 
 /// Time for loading credentials at the start, which may call STS or a metadata service.
 const CREDENTIALS_TIMEOUT: Duration = Duration::from_secs(30);
@@ -41,11 +44,13 @@ const SOURCE_VARIABLES: [&str; 4] = [
 ];
 
 /// Variables with the address of an endpoint.
-const ENDPOINT_VARIABLES: [&str; 6] = [
+const ENDPOINT_VARIABLES: [&str; 8] = [
     "AWS_ENDPOINT_URL",
+    "AWS_ENDPOINT_URL_ARC_ZONAL_SHIFT",
     "AWS_ENDPOINT_URL_EC2",
     "AWS_ENDPOINT_URL_EKS",
     "AWS_ENDPOINT_URL_IAM",
+    "AWS_ENDPOINT_URL_PRICING",
     "AWS_ENDPOINT_URL_SSM",
     "AWS_ENDPOINT_URL_STS",
 ];
@@ -95,12 +100,16 @@ pub async fn connect() -> Result<AwsPorts, ConnectError> {
 
 /// Returns the services that `config` describes.
 pub fn ports(config: &SdkConfig) -> AwsPorts {
+    let region = config.region().map(ToString::to_string).unwrap_or_default();
+    let price_list = aws_sdk_pricing::config::Builder::from(config).region(Region::new(price_list_region(&region)));
     AwsPorts {
-        region: config.region().map(ToString::to_string).unwrap_or_default(),
+        region,
         ec2: Arc::new(SdkEc2::new(aws_sdk_ec2::Client::new(config))),
         ssm: Arc::new(SdkSsm::new(aws_sdk_ssm::Client::new(config))),
         iam: Arc::new(SdkIam::new(aws_sdk_iam::Client::new(config))),
         eks: Arc::new(SdkEks::new(aws_sdk_eks::Client::new(config))),
+        price_list: Arc::new(SdkPriceList::new(aws_sdk_pricing::Client::from_conf(price_list.build()))),
+        zonal_shift: Arc::new(SdkZonalShift::new(aws_sdk_arczonalshift::Client::new(config))),
     }
 }
 

@@ -47,6 +47,11 @@ pub(crate) fn timestamp(time: DateTime) -> Option<Timestamp> {
     Timestamp::new(time.secs(), i32::try_from(time.subsec_nanos()).ok()?).ok()
 }
 
+/// Translates a time for a request.
+pub(crate) fn sent_time(time: Timestamp) -> DateTime {
+    DateTime::from_millis(time.as_millisecond())
+}
+
 pub(crate) fn tags(tags: Option<Vec<types::Tag>>) -> Tags {
     let pairs = tags.unwrap_or_default().into_iter();
     pairs.filter_map(|tag| Some((tag.key?, tag.value.unwrap_or_default()))).collect()

@@ -5,19 +5,23 @@ mod instance_types;
 mod instances;
 mod launch_templates;
 mod network;
+mod reserved_capacity;
 mod run_instances;
+mod spot_prices;
 
 use aws_sdk_ec2::Client;
 use aws_sdk_ec2::types::LocationType;
 use kerf_aws::ports::ec2::{
-    CreateFleet, CreateLaunchTemplate, DescribeImages, DescribeInstanceTypes, DescribeInstances,
-    DescribeLaunchTemplates, Ec2Instance, FleetAnswer, Image, InstanceStateChange, InstanceTypeInfo,
-    InstanceTypeOffering, LaunchTemplate, LaunchTemplateRef, RunInstances, SecurityGroup, Subnet,
+    CreateFleet, CreateLaunchTemplate, DescribeCapacityReservations, DescribeImages, DescribeInstanceTypes,
+    DescribeInstances, DescribeLaunchTemplates, DescribePlacementGroups, DescribeSpotPriceHistory,
+    Ec2CapacityReservation, Ec2Instance, FleetAnswer, Image, InstanceStateChange, InstanceTypeInfo,
+    InstanceTypeOffering, LaunchTemplate, LaunchTemplateRef, PlacementGroup, RunInstances, SecurityGroup, SpotPrice,
+    Subnet,
 };
 use kerf_aws::ports::{AwsFuture, Ec2, Filter, Page, PageRequest, Tags};
 
 use crate::calls::Calls;
-use crate::convert::{list, page, sent_filters, sent_list, sent_tags, sent_text};
+use crate::convert::{list, page, sent_filters, sent_list, sent_tags, sent_text, sent_time};
 
 /// Amazon EC2 through the SDK.
 pub(crate) struct SdkEc2 {
@@ -60,6 +64,26 @@ impl Ec2 for SdkEc2 {
             let send = |recorder| request.interceptor(recorder).send();
             let answer = self.calls.run("DescribeInstanceTypeOfferings", send).await?;
             Ok(page(answer.instance_type_offerings, answer.next_token, instance_types::offering))
+        })
+    }
+
+    fn describe_spot_price_history(
+        &self,
+        request: DescribeSpotPriceHistory,
+        page_request: PageRequest,
+    ) -> AwsFuture<'_, Page<SpotPrice>> {
+        Box::pin(async move {
+            let request = self
+                .client
+                .describe_spot_price_history()
+                .set_product_descriptions(sent_list(request.product_descriptions, |product| product))
+                .set_start_time(request.start_time.map(sent_time))
+                .set_max_results(page_request.max_results)
+                .set_next_token(page_request.token)
+                .customize();
+            let send = |recorder| request.interceptor(recorder).send();
+            let answer = self.calls.run("DescribeSpotPriceHistory", send).await?;
+            Ok(page(answer.spot_price_history, answer.next_token, spot_prices::spot_price))
         })
     }
 
@@ -111,6 +135,41 @@ impl Ec2 for SdkEc2 {
             let send = |recorder| request.interceptor(recorder).send();
             let answer = self.calls.run("DescribeImages", send).await?;
             Ok(page(answer.images, answer.next_token, network::image))
+        })
+    }
+
+    fn describe_capacity_reservations(
+        &self,
+        request: DescribeCapacityReservations,
+        page_request: PageRequest,
+    ) -> AwsFuture<'_, Page<Ec2CapacityReservation>> {
+        Box::pin(async move {
+            let request = self
+                .client
+                .describe_capacity_reservations()
+                .set_capacity_reservation_ids(sent_list(request.ids, |id| id))
+                .set_filters(sent_filters(request.filters))
+                .set_max_results(page_request.max_results)
+                .set_next_token(page_request.token)
+                .customize();
+            let send = |recorder| request.interceptor(recorder).send();
+            let answer = self.calls.run("DescribeCapacityReservations", send).await?;
+            Ok(page(answer.capacity_reservations, answer.next_token, reserved_capacity::capacity_reservation))
+        })
+    }
+
+    fn describe_placement_groups(&self, request: DescribePlacementGroups) -> AwsFuture<'_, Vec<PlacementGroup>> {
+        Box::pin(async move {
+            let request = self
+                .client
+                .describe_placement_groups()
+                .set_group_ids(sent_list(request.ids, |id| id))
+                .set_group_names(sent_list(request.names, |name| name))
+                .set_filters(sent_filters(request.filters))
+                .customize();
+            let send = |recorder| request.interceptor(recorder).send();
+            let answer = self.calls.run("DescribePlacementGroups", send).await?;
+            Ok(list(answer.placement_groups, reserved_capacity::placement_group))
         })
     }
 

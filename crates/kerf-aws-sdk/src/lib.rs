@@ -13,7 +13,9 @@ mod ec2;
 mod eks;
 mod http_client;
 mod iam;
+mod price_list;
 mod ssm;
+mod zonal_shift;
 
 pub use connect::{CallLimits, connect, ports};
 pub use http_client::{TrustedRoots, http_client};

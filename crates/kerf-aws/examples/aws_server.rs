@@ -14,7 +14,14 @@ fn main() -> Result<(), Box<dyn Error>> {
     runtime.block_on(async {
         let mut account = Account::eks("demo", "1.34", data::catalogue().instance_types.clone());
         account.set_offerings(data::catalogue().offerings.iter().cloned());
+        account.add_example_capacity("demo");
+        let region = account.region.clone();
         let aws = MemoryAws::new(Clock::system(), account, MemorySettings::default());
+        aws.change_market(|market| {
+            for (instance_type, price) in data::prices(&region) {
+                market.set_on_demand_price(instance_type, *price);
+            }
+        });
         let server = AwsServer::bind(aws, 0).await?;
         writeln!(std::io::stdout(), "{}", server.endpoint())?;
         let is_closed = tokio::task::spawn_blocking(|| std::io::stdin().read_to_end(&mut Vec::new()));

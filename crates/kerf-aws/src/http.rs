@@ -19,6 +19,7 @@ mod ec2;
 mod eks;
 mod iam;
 mod names;
+mod pricing;
 mod query;
 mod server;
 mod service;
@@ -27,6 +28,7 @@ mod sts;
 #[cfg(test)]
 mod tests;
 mod xml;
+mod zonal_shift;
 
 use bytes::Bytes;
 use http::{HeaderMap, Method, Request, Response};

@@ -17,6 +17,7 @@ mod calls;
 mod client_tokens;
 mod ec2;
 mod eks;
+mod example_capacity;
 mod failure;
 mod faults;
 mod filters;

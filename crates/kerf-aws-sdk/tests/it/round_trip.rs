@@ -9,12 +9,16 @@ use kerf_aws::data;
 use kerf_aws::http::AwsServer;
 use kerf_aws::memory::{Account, AwsFault, AwsFaultRule, CapacityPool, MemoryAws, MemorySettings, Stock};
 use kerf_aws::ports::ec2::{
-    CreateFleet, CreateLaunchTemplate, DescribeImages, DescribeInstanceTypes, DescribeInstances,
-    DescribeLaunchTemplates, FleetConfig, FleetOverride, FleetTarget, LaunchTemplateData, LaunchTemplateRef,
-    RunInstances, RunNetworkInterface, TagSpecification, TemplateBlockDevice, TemplateCapacityReservation,
-    TemplateMetadataOptions, TemplateNetworkInterface, TemplatePlacement,
+    CreateFleet, CreateLaunchTemplate, DescribeCapacityReservations, DescribeImages, DescribeInstanceTypes,
+    DescribeInstances, DescribeLaunchTemplates, DescribePlacementGroups, DescribeSpotPriceHistory,
+    Ec2CapacityReservation, FleetConfig, FleetOverride, FleetTarget, LaunchTemplateData, LaunchTemplateRef,
+    PlacementGroup, RunInstances, RunNetworkInterface, TagSpecification, TemplateBlockDevice,
+    TemplateCapacityReservation, TemplateMetadataOptions, TemplateNetworkInterface, TemplatePlacement,
 };
-use kerf_aws::ports::{AwsError, AwsPorts, CreateInstanceProfile, Fault, Filter, Page, PageRequest, Tags, all_pages};
+use kerf_aws::ports::{
+    AwsError, AwsPorts, CreateInstanceProfile, Fault, Filter, GetProducts, Page, PageRequest, ProductFilter, Tags,
+    ZonalShiftRecord, all_pages,
+};
 use kerf_runtime::Clock;
 
 use crate::clients::{GENEROUS, ports_at};
@@ -147,6 +151,138 @@ async fn subnets_security_groups_and_images_are_equal() {
     let all = DescribeImages::default();
     let images = account.both(call!(|ports| ports.ec2.describe_images(all.clone(), PageRequest::default()))).await;
     assert!(images.unwrap().items.len() > 1);
+}
+
+fn add_reservations_and_groups(account: &mut Account) {
+    let full = Ec2CapacityReservation {
+        id: "cr-1".to_owned(),
+        owner_id: "444455556666".to_owned(),
+        instance_type: "m5.large".to_owned(),
+        zone: "us-west-2a".to_owned(),
+        zone_id: "usw2-az1".to_owned(),
+        state: "active".to_owned(),
+        instance_match_criteria: "targeted".to_owned(),
+        reservation_type: "capacity-block".to_owned(),
+        is_interruptible: true,
+        total_instance_count: 3,
+        available_instance_count: 2,
+        starts_at: "2026-01-01T00:00:00.5Z".parse().ok(),
+        ends_at: "2026-02-01T00:00:00Z".parse().ok(),
+        tags: tags(&[("team", "a & b"), ("empty", "")]),
+    };
+    let other = Ec2CapacityReservation { id: "cr-2".to_owned(), ..Ec2CapacityReservation::default() };
+    account.capacity_reservations.extend([full, other].map(|own| (own.id.clone(), own)));
+    let group = |id: &str, strategy: &str| PlacementGroup {
+        id: id.to_owned(),
+        name: format!("{strategy} group"),
+        state: "available".to_owned(),
+        strategy: strategy.to_owned(),
+        tags: tags(&[("team", "a")]),
+        ..PlacementGroup::default()
+    };
+    let partition = PlacementGroup { partition_count: Some(7), ..group("pg-2", "partition") };
+    let spread = PlacementGroup { spread_level: Some("rack".to_owned()), ..group("pg-3", "spread") };
+    account.placement_groups.extend([group("pg-1", "cluster"), partition, spread].map(|own| (own.id.clone(), own)));
+}
+
+#[tokio::test]
+async fn capacity_reservations_and_placement_groups_are_equal() {
+    let account = TestAccount::new().await;
+    account.aws.change_account(add_reservations_and_groups);
+    let all = DescribeCapacityReservations::default();
+    let page = call!(|ports| ports.ec2.describe_capacity_reservations(all.clone(), PageRequest::first(1)));
+    let page = account.both(page).await.unwrap();
+    let rest = PageRequest { max_results: Some(1), token: page.next_token };
+    assert!(rest.token.is_some());
+    let page = call!(|ports| ports.ec2.describe_capacity_reservations(all.clone(), rest.clone()));
+    assert_eq!(account.both(page).await.unwrap().items.len(), 1);
+    let found = async |ids: &[&str], filters: Vec<Filter>| {
+        let request = DescribeCapacityReservations { ids: ids.iter().map(|id| (*id).to_owned()).collect(), filters };
+        let page = PageRequest::default();
+        account.both(call!(|ports| ports.ec2.describe_capacity_reservations(request.clone(), page.clone()))).await
+    };
+    assert_eq!(found(&["cr-1"], vec![]).await.unwrap().items.len(), 1);
+    assert_eq!(found(&[], vec![Filter::new("tag:team", "a*")]).await.unwrap().items.len(), 1);
+    let code = found(&["cr-9"], vec![]).await.unwrap_err().code;
+    assert_eq!(code.as_deref(), Some("InvalidCapacityReservationId.NotFound"));
+
+    let groups = async |ids: &[&str], names: &[&str], filters: Vec<Filter>| {
+        let texts = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
+        let request = DescribePlacementGroups { ids: texts(ids), names: texts(names), filters };
+        account.both(call!(|ports| ports.ec2.describe_placement_groups(request.clone()))).await
+    };
+    assert_eq!(groups(&[], &[], vec![Filter::new("state", "available")]).await.unwrap().len(), 3);
+    assert_eq!(groups(&["pg-3"], &[], vec![]).await.unwrap().len(), 1);
+    assert_eq!(groups(&[], &["partition group"], vec![]).await.unwrap().len(), 1);
+    let code = groups(&[], &["absent"], vec![]).await.unwrap_err().code;
+    assert_eq!(code.as_deref(), Some("InvalidPlacementGroup.Unknown"));
+}
+
+// spec 06 §15
+#[tokio::test]
+async fn zonal_shifts_are_equal() {
+    let account = TestAccount::new().await;
+    let arn = "arn:aws:eks:us-west-2:111122223333:cluster/demo two";
+    let shift = |zone: &str, status: &str, expires_at: &str| ZonalShiftRecord {
+        id: format!("shift {zone}"),
+        away_from: zone.to_owned(),
+        applied_status: status.to_owned(),
+        started_at: "2026-01-01T00:00:00Z".parse().ok(),
+        expires_at: expires_at.parse().ok(),
+    };
+    let shifts = vec![
+        shift("usw2-az1", "APPLIED", "2026-01-01T12:00:00Z"),
+        shift("usw2-az2", "NOT_APPLIED", "2026-01-01T12:00:00.5Z"),
+    ];
+    account.aws.change_account(|account| account.zonal_shifts.insert(arn.to_owned(), shifts.clone()));
+    let resource = account.both(call!(|ports| ports.zonal_shift.get_managed_resource(arn))).await.unwrap();
+    assert_eq!(resource.zonal_shifts, shifts);
+    let code = account.both_fail(call!(|ports| ports.zonal_shift.get_managed_resource("arn:absent"))).await;
+    assert_eq!(code, "ResourceNotFoundException");
+}
+
+// spec 05 §7.2 and §7.3
+#[tokio::test]
+async fn spot_prices_and_the_price_list_are_equal() {
+    let account = TestAccount::new().await;
+    account.aws.change_market(|market| {
+        for (instance_type, price) in data::prices("us-west-2") {
+            market.set_on_demand_price(instance_type, *price);
+        }
+    });
+    let request = DescribeSpotPriceHistory {
+        product_descriptions: vec!["Linux/UNIX".to_owned()],
+        start_time: Some(account.aws.clock().now()),
+    };
+    // A price is valid from the time of the call, which differs.
+    let page = account.both(async |ports: &AwsPorts| {
+        let mut page = ports.ec2.describe_spot_price_history(request.clone(), PageRequest::first(1000)).await?;
+        for price in &mut page.items {
+            price.at.take().expect("every price has a time");
+        }
+        Ok(page)
+    });
+    let page = page.await.unwrap();
+    assert!(page.items.len() > 900 && page.next_token.is_some(), "{}", page.items.len());
+    let other = DescribeSpotPriceHistory { product_descriptions: vec!["Windows".to_owned()], start_time: None };
+    let page =
+        account.both(call!(|ports| ports.ec2.describe_spot_price_history(other.clone(), PageRequest::default())));
+    assert_eq!(page.await.unwrap(), Page::last(vec![]));
+
+    let products = |instance_type: Option<&str>| GetProducts {
+        service_code: "AmazonEC2".to_owned(),
+        filters: [("regionCode", "us-west-2"), ("tenancy", "Shared")]
+            .into_iter()
+            .chain(instance_type.map(|name| ("instanceType", name)))
+            .map(|(field, value)| ProductFilter::new(field, value))
+            .collect(),
+    };
+    let (all, one) = (products(None), products(Some("m5.large")));
+    let page = account.both(call!(|ports| ports.price_list.get_products(all.clone(), PageRequest::first(100)))).await;
+    assert_eq!(page.unwrap().items.len(), 100);
+    let page = account.both(call!(|ports| ports.price_list.get_products(one.clone(), PageRequest::default()))).await;
+    assert_eq!(page.unwrap().items.len(), 1);
+    account.both_fail(call!(|ports| ports.price_list.get_products(all.clone(), PageRequest::first(1000)))).await;
 }
 
 /// Returns a template in which every field is set.

@@ -6,7 +6,9 @@ mod instance_types;
 mod instances;
 mod launch_templates;
 mod network;
+mod reserved_capacity;
 mod run_instances;
+mod spot_prices;
 pub(super) mod template_data;
 mod zones;
 
@@ -20,19 +22,22 @@ use crate::ports::{Filter, PageRequest, Tags};
 pub(super) const VERSION: &str = "2016-11-15";
 pub(super) const NAMESPACE: &str = "http://ec2.amazonaws.com/doc/2016-11-15/";
 
-pub(super) const OPERATIONS: [&str; 15] = [
+pub(super) const OPERATIONS: [&str; 18] = [
     "CreateFleet",
     "CreateLaunchTemplate",
     "CreateTags",
     "DeleteLaunchTemplate",
     "DescribeAvailabilityZones",
+    "DescribeCapacityReservations",
     "DescribeImages",
     "DescribeInstanceTypeOfferings",
     "DescribeInstanceTypes",
     "DescribeInstances",
     "DescribeLaunchTemplates",
+    "DescribePlacementGroups",
     "DescribeRegions",
     "DescribeSecurityGroups",
+    "DescribeSpotPriceHistory",
     "DescribeSubnets",
     "RunInstances",
     "TerminateInstances",
@@ -53,13 +58,16 @@ pub(super) async fn call(aws: &MemoryAws, operation: &str, parameters: Parameter
         "CreateTags" => instances::create_tags(aws, parameters).await,
         "DeleteLaunchTemplate" => launch_templates::delete(aws, parameters).await,
         "DescribeAvailabilityZones" => zones::describe_zones(aws, parameters).await,
+        "DescribeCapacityReservations" => reserved_capacity::describe_reservations(aws, parameters).await,
         "DescribeImages" => images::describe(aws, parameters).await,
         "DescribeInstanceTypeOfferings" => instance_types::describe_offerings(aws, parameters).await,
         "DescribeInstanceTypes" => instance_types::describe(aws, parameters).await,
         "DescribeInstances" => instances::describe(aws, parameters).await,
         "DescribeLaunchTemplates" => launch_templates::describe(aws, parameters).await,
+        "DescribePlacementGroups" => reserved_capacity::describe_placement_groups(aws, parameters).await,
         "DescribeRegions" => zones::describe_regions(aws, parameters).await,
         "DescribeSecurityGroups" => network::describe_security_groups(aws, parameters).await,
+        "DescribeSpotPriceHistory" => spot_prices::describe(aws, parameters).await,
         "DescribeSubnets" => network::describe_subnets(aws, parameters).await,
         "RunInstances" => run_instances::run(aws, parameters).await,
         "TerminateInstances" => instances::terminate(aws, parameters).await,

@@ -10,6 +10,7 @@ use std::str::FromStr;
 
 use http::HeaderMap;
 use http::header::CONTENT_TYPE;
+use jiff::Timestamp;
 
 use crate::memory::AwsFailure;
 
@@ -134,6 +135,16 @@ impl QueryReader<'_> {
         let value = text.parse().ok();
         if value.is_none() {
             self.add_wrong_value(name, &text, "a number");
+        }
+        value
+    }
+
+    /// Reads a time in RFC 3339. Another text is a problem.
+    pub(super) fn time(&mut self, name: &str) -> Option<Timestamp> {
+        let text = self.text(name)?;
+        let value = text.parse().ok();
+        if value.is_none() {
+            self.add_wrong_value(name, &text, "a time such as 2026-01-01T00:00:00Z");
         }
         value
     }

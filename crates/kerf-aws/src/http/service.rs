@@ -8,9 +8,10 @@ use serde_json::json;
 use super::credential::CredentialScope;
 use super::query::Parameters;
 use super::xml::Xml;
-use super::{Content, WireRequest, ec2, eks, iam, ssm, sts};
+use super::{Content, WireRequest, ec2, eks, iam, pricing, ssm, sts, zonal_shift};
 use crate::memory::{AwsFailure, AwsOperation, MemoryAws};
 use crate::ports::{AwsError, Fault};
+use crate::pricing::price_list_region;
 
 /// Header with the name of the operation in the JSON protocol.
 const TARGET: &str = "x-amz-target";
@@ -19,8 +20,7 @@ const TARGET: &str = "x-amz-target";
 const UNKNOWN: &str = "unknown";
 
 /// Message of the answer to a request for a service that this server does not have.
-const OTHER_SERVICE: &str =
-    "This server has the services ec2, iam, sts, ssm and eks; the request is signed for another one.";
+const OTHER_SERVICE: &str = "This server has the services ec2, iam, sts, ssm, eks, pricing and arc-zonal-shift; the request is signed for another one.";
 
 /// The service that a request is for, which decides about its protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,6 +30,8 @@ pub(super) enum AwsService {
     Sts,
     Ssm,
     Eks,
+    Pricing,
+    ZonalShift,
     /// A service with a query protocol that this server does not have.
     OtherQuery,
     /// A service with a JSON protocol that this server does not have.
@@ -45,6 +47,8 @@ impl AwsService {
             "sts" => Self::Sts,
             "ssm" => Self::Ssm,
             "eks" => Self::Eks,
+            "pricing" => Self::Pricing,
+            "arc-zonal-shift" => Self::ZonalShift,
             _ if request.parameters.as_ref().is_ok_and(|own| own.text("Action").is_some()) => Self::OtherQuery,
             _ => Self::OtherJson,
         }
@@ -55,8 +59,10 @@ impl AwsService {
         let version = request.parameters.as_ref().ok().and_then(|own| own.text("Version"));
         match (target(&request.headers), version) {
             (Some(target), _) if target.starts_with(ssm::TARGET_PREFIX) => Self::Ssm,
+            (Some(target), _) if target.starts_with(pricing::TARGET_PREFIX) => Self::Pricing,
             (Some(_), _) => Self::OtherJson,
             (None, _) if request.path.starts_with(eks::CLUSTERS) => Self::Eks,
+            (None, _) if request.path.starts_with(zonal_shift::MANAGED_RESOURCES) => Self::ZonalShift,
             (None, Some(iam::VERSION)) => Self::Iam,
             (None, Some(sts::VERSION)) => Self::Sts,
             (None, _) => Self::Ec2,
@@ -73,31 +79,43 @@ impl AwsService {
             Self::Sts => ("STS", sts::operation(action)),
             Self::Ssm => ("SSM", ssm::operation(target)),
             Self::Eks => ("EKS", eks::operation(&request.method, &request.path)),
+            Self::Pricing => ("Pricing", pricing::operation(target)),
+            Self::ZonalShift => ("ARC Zonal Shift", zonal_shift::operation(&request.method, &request.path)),
             Self::OtherQuery | Self::OtherJson => (UNKNOWN, None),
         };
         AwsOperation { service, name: name.unwrap_or(UNKNOWN) }
     }
 
     /// Fails if a request has no credentials or those of another region. IAM and STS have one
-    /// endpoint for all regions.
+    /// endpoint for all regions, and the price list one for several.
     pub(super) fn check_credentials(self, scope: Option<&CredentialScope>, region: &str) -> Result<(), AwsFailure> {
         let Some(scope) = scope else {
             let message = "Request is missing Authentication Token";
             return Err(match self {
                 Self::Ec2 => auth_failure(),
                 Self::Iam | Self::Sts | Self::OtherQuery => AwsFailure::new(403, "MissingAuthenticationToken", message),
-                Self::Ssm | Self::OtherJson => AwsFailure::bad_request("MissingAuthenticationTokenException", message),
-                Self::Eks => AwsFailure::new(403, "MissingAuthenticationTokenException", message),
+                Self::Ssm | Self::Pricing | Self::OtherJson => {
+                    AwsFailure::bad_request("MissingAuthenticationTokenException", message)
+                }
+                Self::Eks | Self::ZonalShift => AwsFailure::new(403, "MissingAuthenticationTokenException", message),
             });
         };
-        let message = format!("Credential should be scoped to a valid region: this server has {region}.");
-        match self {
-            Self::Iam | Self::Sts | Self::OtherQuery | Self::OtherJson => Ok(()),
-            Self::Ec2 | Self::Ssm | Self::Eks if scope.region == region => Ok(()),
-            Self::Ec2 => Err(AwsFailure::new(401, "AuthFailure", message)),
-            Self::Ssm => Err(AwsFailure::bad_request("InvalidSignatureException", message)),
-            Self::Eks => Err(AwsFailure::new(403, "InvalidSignatureException", message)),
+        let own_region = match self {
+            Self::Iam | Self::Sts | Self::OtherQuery | Self::OtherJson => return Ok(()),
+            Self::Pricing => price_list_region(region),
+            Self::Ec2 | Self::Ssm | Self::Eks | Self::ZonalShift => region,
+        };
+        if scope.region == own_region {
+            return Ok(());
         }
+        let message = format!("Credential should be scoped to a valid region: this server has {own_region}.");
+        Err(match self {
+            Self::Ec2 | Self::Iam | Self::Sts | Self::OtherQuery => AwsFailure::new(401, "AuthFailure", message),
+            Self::Ssm | Self::Pricing | Self::OtherJson => {
+                AwsFailure::bad_request("InvalidSignatureException", message)
+            }
+            Self::Eks | Self::ZonalShift => AwsFailure::new(403, "InvalidSignatureException", message),
+        })
     }
 
     /// Carries out an operation and returns the content of its answer.
@@ -108,6 +126,8 @@ impl AwsService {
             Self::Sts => sts::call(aws, operation, self.query(request)?).await,
             Self::Ssm => ssm::call(aws, operation, &request.body).await,
             Self::Eks => eks::call(aws, operation, &request.path).await,
+            Self::Pricing => pricing::call(aws, operation, &request.body).await,
+            Self::ZonalShift => zonal_shift::call(aws, operation, &request.path).await,
             Self::OtherQuery => Err(AwsFailure::bad_request("InvalidAction", OTHER_SERVICE).into()),
             Self::OtherJson => Err(AwsFailure::bad_request("UnknownOperationException", OTHER_SERVICE).into()),
         }
@@ -124,7 +144,9 @@ impl AwsService {
             Self::Ec2 => (ec2::operation(action).is_some(), ec2::VERSION),
             Self::Iam => (iam::operation(action).is_some(), iam::VERSION),
             Self::Sts => (sts::operation(action).is_some(), sts::VERSION),
-            Self::Ssm | Self::Eks | Self::OtherQuery | Self::OtherJson => (false, ""),
+            Self::Ssm | Self::Eks | Self::Pricing | Self::ZonalShift | Self::OtherQuery | Self::OtherJson => {
+                (false, "")
+            }
         };
         if !is_known {
             let action: String = action.chars().take(100).collect();
@@ -150,7 +172,9 @@ impl AwsService {
             }
             Self::Iam => query_answer(operation, iam::NAMESPACE, request_id, content),
             Self::Sts => query_answer(operation, sts::NAMESPACE, request_id, content),
-            Self::Ssm | Self::Eks | Self::OtherQuery | Self::OtherJson => content.to_owned(),
+            Self::Ssm | Self::Eks | Self::Pricing | Self::ZonalShift | Self::OtherQuery | Self::OtherJson => {
+                content.to_owned()
+            }
         };
         self.response(200, request_id, body)
     }
@@ -186,14 +210,14 @@ impl AwsService {
                 });
                 self.response(status, request_id, Xml::document("ErrorResponse", namespace, &content))
             }
-            Self::Ssm | Self::OtherJson => {
+            Self::Ssm | Self::Pricing | Self::OtherJson => {
                 let mut body = json!({ "__type": code });
                 if !error.message.is_empty() {
                     body["message"] = json!(error.message);
                 }
                 self.response(status, request_id, body.to_string())
             }
-            Self::Eks => {
+            Self::Eks | Self::ZonalShift => {
                 let body = json!({ "message": error.message }).to_string();
                 let mut response = self.response(status, request_id, body);
                 if let Ok(code) = HeaderValue::from_str(code) {
@@ -208,8 +232,8 @@ impl AwsService {
         let content_type = match self {
             Self::Ec2 => "text/xml;charset=UTF-8",
             Self::Iam | Self::Sts | Self::OtherQuery => "text/xml",
-            Self::Ssm | Self::OtherJson => "application/x-amz-json-1.1",
-            Self::Eks => "application/json",
+            Self::Ssm | Self::Pricing | Self::OtherJson => "application/x-amz-json-1.1",
+            Self::Eks | Self::ZonalShift => "application/json",
         };
         let mut response = response(status, content_type, body);
         if let Ok(id) = HeaderValue::from_str(request_id) {

@@ -6,6 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::header::{AUTHORIZATION, CONTENT_TYPE};
 use http::{Method, Request};
+use kerf_engine::Price;
 use kerf_runtime::Rng;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -13,7 +14,9 @@ use tokio::net::TcpStream;
 use super::query::Parameters;
 use super::{AwsHttp, AwsServer, ec2, iam};
 use crate::memory::testing::{SUBNETS, aws, x86_image};
-use crate::memory::{AwsFault, AwsFaultRule, MemoryAws};
+use crate::memory::{Account, AwsFault, AwsFaultRule, MemoryAws};
+use crate::ports::ZonalShiftRecord;
+use crate::ports::ec2::{Ec2CapacityReservation, PlacementGroup};
 
 const FORM: &str = "application/x-www-form-urlencoded; charset=utf-8";
 
@@ -112,6 +115,34 @@ fn every_member_of_a_launch_template_is_read() {
     insta::assert_debug_snapshot!(data.unwrap().unwrap());
 }
 
+fn add_reservation_and_group(account: &mut Account) {
+    let reservation = Ec2CapacityReservation {
+        id: "cr-1".to_owned(),
+        owner_id: account.account_id.clone(),
+        instance_type: "m5.large".to_owned(),
+        zone: "us-west-2a".to_owned(),
+        zone_id: "usw2-az1".to_owned(),
+        state: "active".to_owned(),
+        instance_match_criteria: "targeted".to_owned(),
+        reservation_type: "default".to_owned(),
+        total_instance_count: 3,
+        available_instance_count: 2,
+        ends_at: "2026-02-01T00:00:00Z".parse().ok(),
+        tags: [("team".to_owned(), "a".to_owned())].into(),
+        ..Ec2CapacityReservation::default()
+    };
+    account.capacity_reservations.insert(reservation.id.clone(), reservation);
+    let group = PlacementGroup {
+        id: "pg-1".to_owned(),
+        name: "racks".to_owned(),
+        state: "available".to_owned(),
+        strategy: "spread".to_owned(),
+        spread_level: Some("rack".to_owned()),
+        ..PlacementGroup::default()
+    };
+    account.placement_groups.insert(group.id.clone(), group);
+}
+
 #[tokio::test(start_paused = true)]
 async fn answers_of_ec2() {
     let aws = aws();
@@ -132,6 +163,12 @@ async fn answers_of_ec2() {
          TagSpecification.1.Tag.1.Key=karpenter.sh/nodepool&TagSpecification.1.Tag.1.Value=default",
         subnet = SUBNETS[0]
     );
+    aws.change_account(add_reservation_and_group);
+    // Spot capacity of m6g.large is cheaper, so that the fleet tries it first and reports an error.
+    aws.change_market(|market| {
+        market.set_on_demand_price("m5.large", Price::from_decimal("0.096").unwrap());
+        market.set_on_demand_price("m6g.large", Price::from_decimal("0.077").unwrap());
+    });
     let before = [
         "Action=DescribeRegions",
         "Action=DescribeAvailabilityZones",
@@ -141,6 +178,9 @@ async fn answers_of_ec2() {
          availability-zone&Filter.2.Value.1=us-west-2a",
         "Action=DescribeSecurityGroups&Filter.1.Name=group-name&Filter.1.Value.1=demo-node",
         &format!("Action=DescribeImages&IncludeDeprecated=true&Filter.1.Name=image-id&Filter.1.Value.1={image}"),
+        "Action=DescribeCapacityReservations&Filter.1.Name=state&Filter.1.Value.1=active&MaxResults=1000",
+        "Action=DescribePlacementGroups&GroupName.1=racks",
+        "Action=DescribeSpotPriceHistory&ProductDescription.1=Linux%2FUNIX&StartTime=2026-01-01T00%3A00%3A00Z&MaxResults=1",
         &create_template,
         "Action=DescribeLaunchTemplates&LaunchTemplateName.1=demo",
         &create_fleet,
@@ -205,6 +245,40 @@ async fn answers_of_ssm_eks_and_sts() {
     insta::assert_snapshot!(text);
 }
 
+fn get_products(body: &str) -> Request<Bytes> {
+    let request = Request::post("/").header(AUTHORIZATION, authorization("us-east-1", "pricing"));
+    let request = request.header("x-amz-target", "AWSPriceListService.GetProducts");
+    request.header(CONTENT_TYPE, "application/x-amz-json-1.1").body(Bytes::from(body.to_owned())).unwrap()
+}
+
+fn managed_resource(path: &str) -> Request<Bytes> {
+    let header = authorization("us-west-2", "arc-zonal-shift");
+    Request::get(format!("/managedresources{path}")).header(AUTHORIZATION, header).body(Bytes::new()).unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn answers_of_pricing_and_zonal_shift() {
+    let aws = aws();
+    aws.change_market(|market| market.set_on_demand_price("m5.large", Price::from_decimal("0.096").unwrap()));
+    let arn = "arn:aws:eks:us-west-2:111122223333:cluster/demo";
+    let shift = ZonalShiftRecord {
+        id: "shift-1".to_owned(),
+        away_from: "usw2-az2".to_owned(),
+        applied_status: "APPLIED".to_owned(),
+        started_at: "2026-01-01T00:00:00.25Z".parse().ok(),
+        expires_at: "2026-01-02T00:00:00Z".parse().ok(),
+    };
+    aws.change_account(|account| account.zonal_shifts.insert(arn.to_owned(), vec![shift]));
+    let products = [
+        r#"{"ServiceCode":"AmazonEC2","Filters":[{"Type":"TERM_MATCH","Field":"regionCode","Value":"us-west-2"}],"MaxResults":100}"#,
+        r#"{"ServiceCode":"AmazonEC2","FormatVersion":"aws_v1","MaxResults":1000}"#,
+    ];
+    let mut text = transcript(&aws, &products, get_products).await;
+    let arns = ["/arn%3Aaws%3Aeks%3Aus-west-2%3A111122223333%3Acluster%2Fdemo", "/arn%3Aabsent"];
+    text += &transcript(&aws, &arns, managed_resource).await;
+    insta::assert_snapshot!(text);
+}
+
 #[tokio::test(start_paused = true)]
 async fn requests_without_valid_credentials_get_the_error_of_the_service() {
     let aws = aws();
@@ -226,15 +300,19 @@ async fn requests_without_valid_credentials_get_the_error_of_the_service() {
         (unsigned("/", Some("AmazonSSM.GetParameter"), "{}"), "400 MissingAuthenticationTokenException"),
         (unsigned("/", Some("AWSPriceListService.GetProducts"), "{}"), "400 MissingAuthenticationTokenException"),
         (unsigned("/clusters/demo", None, ""), "403 MissingAuthenticationTokenException"),
+        (unsigned("/managedresources/arn", None, ""), "403 MissingAuthenticationTokenException"),
         (elsewhere("ec2"), "401 AuthFailure"),
         (elsewhere("ssm"), "400 InvalidSignatureException"),
         (elsewhere("eks"), "403 InvalidSignatureException"),
         (elsewhere("autoscaling"), "400 InvalidAction"),
-        (signed("pricing").body(Bytes::from("{}")).unwrap(), "400 UnknownOperationException"),
+        // The price list of us-west-2 is in us-east-1.
+        (signed("pricing").body(Bytes::from("{}")).unwrap(), "400 InvalidSignatureException"),
+        (elsewhere("arc-zonal-shift"), "403 InvalidSignatureException"),
+        (signed("dynamodb").body(Bytes::from("{}")).unwrap(), "400 UnknownOperationException"),
     ] {
         assert_eq!(outcome(&aws, request).await, expected);
     }
-    assert_eq!(aws.calls().len(), 11, "rejected requests are recorded");
+    assert_eq!(aws.calls().len(), 14, "rejected requests are recorded");
     let presigned = "/?Action=GetCallerIdentity&Version=2011-06-15&X-Amz-Credential=test%2F20260101%2Fus-east-1%2Fsts%2Faws4_request&\
          X-Amz-Signature=0";
     assert_eq!(outcome(&aws, Request::get(presigned).body(Bytes::new()).unwrap()).await, "200 ");
@@ -289,6 +367,18 @@ async fn requests_that_cannot_be_read_are_errors_and_change_nothing() {
         (ssm("AmazonSSM.GetParameters", "{}"), "400 UnknownOperationException"),
         (ssm("AmazonSSM.GetParameter", "{"), "400 SerializationException"),
         (ssm("AmazonSSM.GetParameter", "{\"Name\":\"x\",\"Colour\":1}"), "400 SerializationException"),
+        (get_products("{"), "400 SerializationException"),
+        (get_products("{\"ServiceCode\":\"AmazonEC2\",\"Colour\":1}"), "400 SerializationException"),
+        (get_products("{\"ServiceCode\":\"AmazonEC2\",\"FormatVersion\":\"v2\"}"), "400 InvalidParameterException"),
+        (
+            get_products("{\"ServiceCode\":\"A\",\"Filters\":[{\"Type\":\"EQUALS\",\"Field\":\"a\",\"Value\":\"b\"}]}"),
+            "400 InvalidParameterException",
+        ),
+        (managed_resource(""), "404 UnknownOperationException"),
+        (managed_resource("/a/b"), "404 UnknownOperationException"),
+        (managed_resource("/%ff"), "400 ValidationException"),
+        (ec2_form("Action=DescribeSpotPriceHistory&StartTime=today"), "400 InvalidParameterValue"),
+        (ec2_form("Action=DescribePlacementGroups&GroupName.1=absent"), "400 InvalidPlacementGroup.Unknown"),
         (eks("/clusters"), "404 UnknownOperationException"),
         (eks("/clusters/a/nodegroups"), "404 UnknownOperationException"),
         (eks("/clusters/%ff"), "400 InvalidParameterException"),
@@ -461,7 +551,8 @@ async fn every_request_gets_an_answer() {
     for _ in 0..3_000 {
         let length = rng.next_u64() % 20;
         let form: String = (0..length).map(|_| PARTS[(rng.next_u64() % PARTS.len() as u64) as usize]).collect();
-        let service = ["ec2", "iam", "sts", "ssm", "eks", "other"][(rng.next_u64() % 6) as usize];
+        let services = ["ec2", "iam", "sts", "ssm", "eks", "pricing", "arc-zonal-shift", "other"];
+        let service = services[(rng.next_u64() % services.len() as u64) as usize];
         let prefix =
             ["", "Action=DescribeSubnets&", "Action=GetInstanceProfile&", "{\"Name\":"][(rng.next_u64() % 4) as usize];
         codes.insert(outcome(&aws, self::form(service, ec2::VERSION, &format!("{prefix}{form}"))).await);

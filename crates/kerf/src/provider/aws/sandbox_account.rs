@@ -27,6 +27,7 @@ pub(crate) fn memory_aws(clock: Clock, options: &AccountOptions<'_>) -> MemoryAw
     let shipped = data::catalogue();
     let mut account = Account::eks(options.cluster_name, options.kubernetes_version, shipped.instance_types.clone());
     account.set_offerings(shipped.offerings.iter().cloned());
+    account.add_example_capacity(options.cluster_name);
     let region = account.region.clone();
     if let Some(cluster) = account.clusters.get_mut(options.cluster_name)
         && let Some(endpoint) = &options.endpoint
