@@ -51,6 +51,11 @@ impl Publish for PublishedEvents {
 }
 
 impl PublishedEvents {
+    /// Returns the values that, with the reason, identify equal Events.
+    pub(crate) fn dedupe_values(&self) -> Vec<Vec<String>> {
+        self.0.lock().unwrap().iter().map(|event| event.dedupe_values.clone()).collect()
+    }
+
     /// Returns kind and name of the object, type, reason and message of each Event.
     pub(crate) fn texts(&self) -> Vec<String> {
         let events = self.0.lock().unwrap();

@@ -58,6 +58,17 @@ async fn spec_06_115_a_shift_is_published_once_on_each_pool_and_once_when_it_is_
     assert_eq!(env.events.texts()[2..], cleared);
 }
 
+// spec 06 #129: the part of a zonal shift
+#[tokio::test(start_paused = true)]
+async fn spec_06_129_shifts_of_two_zones_are_two_events_of_one_pool() {
+    let env = shifting_env().await;
+    let controller = ZonalShiftRefresh::new(env.provider.context().clone());
+    set_shifts(&env, &["usw2-az1", "usw2-az2"]);
+    reconcile(&controller).await.unwrap();
+    let values = env.events.dedupe_values();
+    assert_eq!(values, [["uid-default", "usw2-az1"], ["uid-default", "usw2-az2"]]);
+}
+
 // spec 06 #116
 #[tokio::test(start_paused = true)]
 async fn spec_06_116_a_pool_that_cannot_use_the_zone_gets_no_event() {

@@ -103,9 +103,15 @@ fn a_catalogue_that_cannot_be_read_is_named() {
     assert!(stderr.contains("--catalogue no-such.json: "), "{stderr}");
 }
 
-// Spec 11 §2: `hack/oracle-aws/differential.py --record` has written the file.
+// Spec 11 §2: `hack/oracle-aws/differential.py --record` has written the files.
 #[test]
 fn recorded_answers_of_karpenter_are_repeated() {
+    for (file, count) in [("karpenter-1.14.1-answers.jsonl.gz", 124), ("karpenter-1.14.1-offerings.jsonl.gz", 25)] {
+        check_recorded(file, count);
+    }
+}
+
+fn check_recorded(file: &str, count: usize) {
     let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let venv = Path::new(env!("CARGO_TARGET_TMPDIR")).join("python-client");
     let install = Command::new(repository.join("hack/python-client.sh")).arg(&venv).output().unwrap();
@@ -114,9 +120,9 @@ fn recorded_answers_of_karpenter_are_repeated() {
         .arg(repository.join("hack/oracle-aws/differential.py"))
         .arg(env!("CARGO_BIN_EXE_kerf"))
         .arg("--recorded")
-        .arg(repository.join("crates/kerf/tests/it/karpenter-1.14.1-answers.jsonl.gz"))
+        .arg(repository.join("crates/kerf/tests/it").join(file))
         .output()
         .unwrap();
     let text = format!("{}{}", String::from_utf8_lossy(&compare.stdout), String::from_utf8_lossy(&compare.stderr));
-    assert!(compare.status.success() && text.ends_with("124 passed, 0 failed\n"), "{text}");
+    assert!(compare.status.success() && text.ends_with(&format!("{count} passed, 0 failed\n")), "{text}");
 }

@@ -114,3 +114,22 @@ async fn an_instance_without_the_tags_is_not_ours() {
     tokio::time::sleep(Duration::from_mins(5)).await;
     assert_eq!(env.live_instances().len(), 1);
 }
+
+// spec 06 #127
+#[tokio::test(start_paused = true)]
+async fn spec_06_127_an_orphan_in_a_shifted_zone_stays_and_the_others_are_terminated() {
+    let env = ProviderEnv::new().await;
+    let in_zone =
+        |name: &str, zone: &str| claim(name, json!([on_demand(), require("topology.kubernetes.io/zone", &[zone])]));
+    let shifted = env.provider.create(&in_zone("a", "us-west-2a")).await.unwrap();
+    env.provider.create(&in_zone("b", "us-west-2b")).await.unwrap();
+    env.provider.list().await.unwrap();
+    let ends_at = env.clock.now() + Duration::from_mins(5);
+    env.provider.context().zonal_shifts.zones().replace([("usw2-az1".to_owned(), ends_at)]);
+    let _running = start(&env).await;
+    tokio::time::sleep(Duration::from_mins(2)).await;
+    let live = env.live_instances();
+    assert_eq!(live.len(), 1);
+    assert!(shifted.provider_id.ends_with(&live[0].instance.id));
+    assert!(until_collected(&env).await >= Duration::from_mins(2), "terminated when the shift has ended");
+}
