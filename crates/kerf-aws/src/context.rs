@@ -112,7 +112,7 @@ impl AwsContext {
             instance_types,
             launch_templates,
         };
-        let caches = CacheMetrics::new(&registry);
+        let caches = CacheMetrics::new(&context.registry);
         context.subnets.measure(&caches);
         context.security_groups.measure(&caches);
         context.amis.measure(&caches);

@@ -46,7 +46,7 @@ fn class(zones: &[&str], max_pods: u32, family: &str) -> EC2NodeClass {
         },
         "status": {"subnets": subnets, "capacityReservations": [reservation]},
     }))
-    .unwrap()
+    .expect("the class has the fields of the API")
 }
 
 // Issue 21, item 5: a further class shares what is equal, and a change of state copies no type.

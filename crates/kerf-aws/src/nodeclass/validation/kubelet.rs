@@ -95,6 +95,7 @@ mod tests {
             vm_memory_overhead_percent: 0.075,
             reserved_enis: 0,
             expressions,
+            reserved_capacity: true,
         };
         let pricing = Arc::new(Pricing::new("us-west-2"));
         InstanceTypeCatalogue::new(settings, pricing, Arc::new(UnavailableOfferings::new(clock)), clock)

@@ -6,13 +6,15 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use futures::future::ready;
 use kerf_aws::ports::ec2::{
-    CreateFleet, CreateLaunchTemplate, DescribeImages, DescribeInstanceTypes, DescribeInstances,
-    DescribeLaunchTemplates, Ec2, Ec2Instance, FleetAnswer, Image, InstanceStateChange, InstanceTypeInfo,
-    InstanceTypeOffering, LaunchTemplate, LaunchTemplateRef, RunInstances, SecurityGroup, Subnet,
+    CreateFleet, CreateLaunchTemplate, DescribeCapacityReservations, DescribeImages, DescribeInstanceTypes,
+    DescribeInstances, DescribeLaunchTemplates, DescribePlacementGroups, DescribeSpotPriceHistory, Ec2,
+    Ec2CapacityReservation, Ec2Instance, FleetAnswer, Image, InstanceStateChange, InstanceStatus, InstanceTypeInfo,
+    InstanceTypeOffering, LaunchTemplate, LaunchTemplateRef, PlacementGroup, RunInstances, SecurityGroup, SpotPrice,
+    Subnet,
 };
 use kerf_aws::ports::{
-    AwsError, AwsFuture, ClusterInfo, CreateInstanceProfile, Eks, Filter, Iam, InstanceProfile, Page, PageRequest, Ssm,
-    Tags,
+    AwsError, AwsFuture, ClusterInfo, CreateInstanceProfile, Eks, Filter, GetProducts, Iam, InstanceProfile,
+    ManagedResource, Page, PageRequest, PriceList, QueueMessage, ReceiveMessages, Sqs, Ssm, Tags, ZonalShift,
 };
 use serde::Deserialize;
 use serde_json::Value;
@@ -214,6 +216,30 @@ impl Ec2 for DocumentAccount {
         not_described(EC2, "DescribeInstances")
     }
 
+    fn describe_instance_status(&self, _: Vec<Filter>, _: PageRequest) -> AwsFuture<'_, Page<InstanceStatus>> {
+        not_described(EC2, "DescribeInstanceStatus")
+    }
+
+    fn describe_spot_price_history(
+        &self,
+        _: DescribeSpotPriceHistory,
+        _: PageRequest,
+    ) -> AwsFuture<'_, Page<SpotPrice>> {
+        not_described(EC2, "DescribeSpotPriceHistory")
+    }
+
+    fn describe_capacity_reservations(
+        &self,
+        _: DescribeCapacityReservations,
+        _: PageRequest,
+    ) -> AwsFuture<'_, Page<Ec2CapacityReservation>> {
+        not_described(EC2, "DescribeCapacityReservations")
+    }
+
+    fn describe_placement_groups(&self, _: DescribePlacementGroups) -> AwsFuture<'_, Vec<PlacementGroup>> {
+        not_described(EC2, "DescribePlacementGroups")
+    }
+
     fn terminate_instances(&self, _: Vec<String>) -> AwsFuture<'_, Vec<InstanceStateChange>> {
         not_described(EC2, "TerminateInstances")
     }
@@ -291,5 +317,31 @@ impl Iam for DocumentAccount {
             state.profiles.values().filter(|profile| profile.path.starts_with(path_prefix)).cloned().collect()
         };
         answered(recorded.map(|()| Page::last(found())))
+    }
+}
+
+impl ZonalShift for DocumentAccount {
+    fn get_managed_resource<'a>(&'a self, _: &'a str) -> AwsFuture<'a, ManagedResource> {
+        not_described("ARC Zonal Shift", "GetManagedResource")
+    }
+}
+
+impl PriceList for DocumentAccount {
+    fn get_products(&self, _: GetProducts, _: PageRequest) -> AwsFuture<'_, Page<String>> {
+        not_described("Pricing", "GetProducts")
+    }
+}
+
+impl Sqs for DocumentAccount {
+    fn get_queue_url<'a>(&'a self, _: &'a str) -> AwsFuture<'a, String> {
+        not_described("SQS", "GetQueueUrl")
+    }
+
+    fn receive_messages(&self, _: ReceiveMessages) -> AwsFuture<'_, Vec<QueueMessage>> {
+        not_described("SQS", "ReceiveMessage")
+    }
+
+    fn delete_message<'a>(&'a self, _: &'a str, _: &'a str) -> AwsFuture<'a, ()> {
+        not_described("SQS", "DeleteMessage")
     }
 }

@@ -40,7 +40,7 @@ fn default_class() -> NodeClassReference {
 
 fn warnings(types: &Ec2PlanCatalogue) -> Vec<&str> {
     let text = |notice| match notice {
-        &PlanNotice::Warning(ref text) => Some(text.as_str()),
+        PlanNotice::Warning(text) => Some(text.as_str()),
         PlanNotice::Note(_) => None,
     };
     types.notices.iter().filter_map(text).collect()
