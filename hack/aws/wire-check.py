@@ -30,7 +30,7 @@ REGION = "us-west-2"
 START_SECONDS = 60
 # Operations that the server has.
 OPERATIONS = 29
-SERVICES = ("ec2", "iam", "ssm", "eks", "sts", "pricing", "arc-zonal-shift")
+SERVICES = ("ec2", "iam", "ssm", "eks", "sqs", "sts", "pricing", "arc-zonal-shift")
 # The region in which AWS has the price list of us-west-2.
 PRICING_REGION = "us-east-1"
 CLUSTER = "demo"
@@ -173,6 +173,15 @@ def check_reserved(check):
     resource = check.call("arc-zonal-shift", "get_managed_resource", resourceIdentifier=arn)
     check.expect("shifts", resource["zonalShifts"], [])
     check.call("arc-zonal-shift", "get_managed_resource", expect="ResourceNotFoundException", resourceIdentifier=f"{arn}-2")
+
+
+def check_messages(check):
+    url = check.call("sqs", "get_queue_url", QueueName=CLUSTER)["QueueUrl"]
+    check.call("sqs", "get_queue_url", expect="QueueDoesNotExist", QueueName="absent")
+    none = check.call("sqs", "receive_message", QueueUrl=url, MaxNumberOfMessages=10, VisibilityTimeout=20, WaitTimeSeconds=1,
+                      MessageSystemAttributeNames=["SentTimestamp"], MessageAttributeNames=["All"])
+    check.expect("messages", none.get("Messages"), None)
+    check.call("sqs", "delete_message", expect="ReceiptHandleIsInvalid", QueueUrl=url, ReceiptHandle="x")
 
 
 def check_network(check):
@@ -327,6 +336,8 @@ def check_launch(check, subnets, group, image, profile):
     check.expect("spot", instances[ids[2]].get("InstanceLifecycle"), "spot")
     by_state = [{"Name": "instance-state-name", "Values": ["pending", "running"]}, {"Name": "tag:karpenter.sh/nodepool", "Values": ["*"]}]
     check.call("ec2", "describe_instances", Filters=by_state, MaxResults=1000)
+    check.call("ec2", "describe_instance_status", Filters=[{"Name": "instance-status.status", "Values": ["impaired"]}], MaxResults=1000)
+    check.call("ec2", "describe_instance_status")
     check.call("ec2", "describe_instances", expect="InvalidInstanceID.NotFound", InstanceIds=["i-0123456789abcdef0"])
     check.call("ec2", "describe_instances", expect="InvalidInstanceID.Malformed", InstanceIds=["x"])
     for instance in json.loads(check.get("/kerf/instances")):
@@ -397,6 +408,7 @@ def run_check(endpoint):
     check.call("eks", "describe_cluster", expect="ResourceNotFoundException", name="absent")
     check_catalogue(check)
     check_prices(check)
+    check_messages(check)
     check_reserved(check)
     subnets, group = check_network(check)
     image = check_images(check)

@@ -19,6 +19,7 @@ use crate::eks::SdkEks;
 use crate::http_client::{TrustedRoots, http_client};
 use crate::iam::SdkIam;
 use crate::price_list::SdkPriceList;
+use crate::sqs::SdkSqs;
 use crate::ssm::SdkSsm;
 use crate::zonal_shift::SdkZonalShift;
 
@@ -44,13 +45,14 @@ const SOURCE_VARIABLES: [&str; 4] = [
 ];
 
 /// Variables with the address of an endpoint.
-const ENDPOINT_VARIABLES: [&str; 8] = [
+const ENDPOINT_VARIABLES: [&str; 9] = [
     "AWS_ENDPOINT_URL",
     "AWS_ENDPOINT_URL_ARC_ZONAL_SHIFT",
     "AWS_ENDPOINT_URL_EC2",
     "AWS_ENDPOINT_URL_EKS",
     "AWS_ENDPOINT_URL_IAM",
     "AWS_ENDPOINT_URL_PRICING",
+    "AWS_ENDPOINT_URL_SQS",
     "AWS_ENDPOINT_URL_SSM",
     "AWS_ENDPOINT_URL_STS",
 ];
@@ -109,6 +111,7 @@ pub fn ports(config: &SdkConfig) -> AwsPorts {
         iam: Arc::new(SdkIam::new(aws_sdk_iam::Client::new(config))),
         eks: Arc::new(SdkEks::new(aws_sdk_eks::Client::new(config))),
         price_list: Arc::new(SdkPriceList::new(aws_sdk_pricing::Client::from_conf(price_list.build()))),
+        sqs: Arc::new(SdkSqs::new(aws_sdk_sqs::Client::new(config))),
         zonal_shift: Arc::new(SdkZonalShift::new(aws_sdk_arczonalshift::Client::new(config))),
     }
 }

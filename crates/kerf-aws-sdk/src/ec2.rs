@@ -1,6 +1,7 @@
 //! The calls of Amazon EC2. The submodules translate requests and answers.
 
 mod fleet;
+mod instance_status;
 mod instance_types;
 mod instances;
 mod launch_templates;
@@ -14,7 +15,7 @@ use aws_sdk_ec2::types::LocationType;
 use kerf_aws::ports::ec2::{
     CreateFleet, CreateLaunchTemplate, DescribeCapacityReservations, DescribeImages, DescribeInstanceTypes,
     DescribeInstances, DescribeLaunchTemplates, DescribePlacementGroups, DescribeSpotPriceHistory,
-    Ec2CapacityReservation, Ec2Instance, FleetAnswer, Image, InstanceStateChange, InstanceTypeInfo,
+    Ec2CapacityReservation, Ec2Instance, FleetAnswer, Image, InstanceStateChange, InstanceStatus, InstanceTypeInfo,
     InstanceTypeOffering, LaunchTemplate, LaunchTemplateRef, PlacementGroup, RunInstances, SecurityGroup, SpotPrice,
     Subnet,
 };
@@ -257,6 +258,25 @@ impl Ec2 for SdkEc2 {
             let reservations = answer.reservations.unwrap_or_default().into_iter();
             let instances = reservations.flat_map(|reservation| reservation.instances.unwrap_or_default());
             Ok(page(Some(instances.collect()), answer.next_token, instances::instance))
+        })
+    }
+
+    fn describe_instance_status(
+        &self,
+        filters: Vec<Filter>,
+        page_request: PageRequest,
+    ) -> AwsFuture<'_, Page<InstanceStatus>> {
+        Box::pin(async move {
+            let request = self
+                .client
+                .describe_instance_status()
+                .set_filters(sent_filters(filters))
+                .set_max_results(page_request.max_results)
+                .set_next_token(page_request.token)
+                .customize();
+            let send = |recorder| request.interceptor(recorder).send();
+            let answer = self.calls.run("DescribeInstanceStatus", send).await?;
+            Ok(page(answer.instance_statuses, answer.next_token, instance_status::instance_status))
         })
     }
 

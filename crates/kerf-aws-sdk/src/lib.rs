@@ -14,6 +14,7 @@ mod eks;
 mod http_client;
 mod iam;
 mod price_list;
+mod sqs;
 mod ssm;
 mod zonal_shift;
 

@@ -23,6 +23,7 @@ mod pricing;
 mod query;
 mod server;
 mod service;
+mod sqs;
 mod ssm;
 mod sts;
 #[cfg(test)]

@@ -225,6 +225,14 @@ impl MemoryAws {
         is_terminated
     }
 
+    /// Carries out the transitions of all pending instances at once, for tests on a clock that does
+    /// not advance.
+    pub fn run_pending_instances(&self) {
+        let mut state = self.state();
+        state.run_pending();
+        self.notify_instance_changes(&state);
+    }
+
     /// Returns a counter that changes whenever a call changes instances. Changes that only the
     /// clock causes are not counted; [`Self::next_transition_at`] gives their time.
     pub fn instance_changes(&self) -> watch::Receiver<u64> {

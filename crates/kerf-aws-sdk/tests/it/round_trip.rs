@@ -11,13 +11,14 @@ use kerf_aws::memory::{Account, AwsFault, AwsFaultRule, CapacityPool, MemoryAws,
 use kerf_aws::ports::ec2::{
     CreateFleet, CreateLaunchTemplate, DescribeCapacityReservations, DescribeImages, DescribeInstanceTypes,
     DescribeInstances, DescribeLaunchTemplates, DescribePlacementGroups, DescribeSpotPriceHistory,
-    Ec2CapacityReservation, FleetConfig, FleetOverride, FleetTarget, LaunchTemplateData, LaunchTemplateRef,
-    PlacementGroup, RunInstances, RunNetworkInterface, TagSpecification, TemplateBlockDevice,
-    TemplateCapacityReservation, TemplateMetadataOptions, TemplateNetworkInterface, TemplatePlacement,
+    Ec2CapacityReservation, FleetConfig, FleetOverride, FleetTarget, InstanceStatus, LaunchTemplateData,
+    LaunchTemplateRef, PlacementGroup, RunInstances, RunNetworkInterface, ScheduledEvent, StatusCheck,
+    TagSpecification, TemplateBlockDevice, TemplateCapacityReservation, TemplateMetadataOptions,
+    TemplateNetworkInterface, TemplatePlacement,
 };
 use kerf_aws::ports::{
-    AwsError, AwsPorts, CreateInstanceProfile, Fault, Filter, GetProducts, Page, PageRequest, ProductFilter, Tags,
-    ZonalShiftRecord, all_pages,
+    AwsError, AwsPorts, CreateInstanceProfile, Fault, Filter, GetProducts, Page, PageRequest, ProductFilter,
+    ReceiveMessages, Tags, ZonalShiftRecord, all_pages,
 };
 use kerf_runtime::Clock;
 
@@ -571,6 +572,73 @@ async fn parameters_and_clusters_are_equal() {
     assert_eq!(cluster.version.as_deref(), Some("1.34"));
     let code = account.both_fail(call!(|ports| ports.eks.describe_cluster("absent"))).await;
     assert_eq!(code, "ResourceNotFoundException");
+}
+
+#[tokio::test]
+async fn messages_are_equal() {
+    let account = TestAccount::new().await;
+    let queue_url = account.both(call!(|ports| ports.sqs.get_queue_url("demo"))).await.unwrap();
+    assert_eq!(account.both_fail(call!(|ports| ports.sqs.get_queue_url("absent"))).await, "QueueDoesNotExist");
+    account.aws.send_message("demo", "one");
+    let request = ReceiveMessages {
+        queue_url: queue_url.clone(),
+        max_messages: 10,
+        visibility_timeout: Duration::from_secs(20),
+        wait: Duration::ZERO,
+    };
+    let received = account.both(call!(|ports| ports.sqs.receive_messages(request.clone()))).await.unwrap();
+    assert_eq!((received.len(), received[0].body.as_deref()), (1, Some("one")));
+    assert!(received[0].sent_at.is_some());
+    assert_eq!(account.both(call!(|ports| ports.sqs.receive_messages(request.clone()))).await, Ok(vec![]));
+    let handle = received[0].receipt_handle.as_str();
+    account.both(call!(|ports| ports.sqs.delete_message(&queue_url, handle))).await.unwrap();
+    assert_eq!(account.aws.queued_messages("demo"), [""; 0]);
+    let many = ReceiveMessages { max_messages: 11, ..request };
+    assert_eq!(
+        account.both_fail(call!(|ports| ports.sqs.receive_messages(many.clone()))).await,
+        "InvalidParameterValue"
+    );
+    let code = account.both_fail(call!(|ports| ports.sqs.delete_message("demo", "x"))).await;
+    assert_eq!(code, "ReceiptHandleIsInvalid");
+}
+
+#[tokio::test]
+async fn status_checks_are_equal() {
+    let account = TestAccount::new().await;
+    let data = LaunchTemplateData {
+        image_id: account.image_id(),
+        network_interfaces: vec![TemplateNetworkInterface {
+            security_group_ids: vec![GROUP.to_owned()],
+            ..TemplateNetworkInterface::default()
+        }],
+        ..LaunchTemplateData::default()
+    };
+    account.sdk.ec2.create_launch_template(template("small", data)).await.unwrap();
+    let request = fleet(2, on_demand(), "small", &[("m5.large", SUBNETS[0])]);
+    let ids = account.sdk.ec2.create_fleet(request).await.unwrap().instances.remove(0).ids;
+    account.aws.run_pending_instances();
+    let check = |status: &str, impaired_since| StatusCheck {
+        name: "reachability".into(),
+        status: status.into(),
+        impaired_since,
+    };
+    let since = Some("2026-01-01T00:00:00Z".parse().unwrap());
+    account.aws.set_instance_status(InstanceStatus {
+        instance_id: ids[0].clone(),
+        instance_checks: vec![check("failed", since)],
+        system_checks: vec![check("passed", None)],
+        ebs_checks: vec![check("failed", since)],
+        events: vec![ScheduledEvent { code: "instance-stop".into(), description: "[Completed] maintenance".into() }],
+    });
+    let describe = async |filters: Vec<Filter>| {
+        let answer = account
+            .both(call!(|ports| { ports.ec2.describe_instance_status(filters.clone(), PageRequest::first(1000)) }));
+        answer.await.map(|page| page.items.len())
+    };
+    assert_eq!(describe(vec![]).await, Ok(2));
+    assert_eq!(describe(vec![Filter::new("instance-status.status", "impaired")]).await, Ok(1));
+    assert_eq!(describe(vec![Filter::new("system-status.status", "impaired")]).await, Ok(0));
+    assert_eq!(describe(vec![Filter::any_of("event.code", ["instance-stop"])]).await, Ok(1));
 }
 
 #[tokio::test]

@@ -2,6 +2,7 @@
 
 mod fleet;
 mod images;
+mod instance_status;
 mod instance_types;
 mod instances;
 mod launch_templates;
@@ -22,7 +23,7 @@ use crate::ports::{Filter, PageRequest, Tags};
 pub(super) const VERSION: &str = "2016-11-15";
 pub(super) const NAMESPACE: &str = "http://ec2.amazonaws.com/doc/2016-11-15/";
 
-pub(super) const OPERATIONS: [&str; 18] = [
+pub(super) const OPERATIONS: [&str; 19] = [
     "CreateFleet",
     "CreateLaunchTemplate",
     "CreateTags",
@@ -30,6 +31,7 @@ pub(super) const OPERATIONS: [&str; 18] = [
     "DescribeAvailabilityZones",
     "DescribeCapacityReservations",
     "DescribeImages",
+    "DescribeInstanceStatus",
     "DescribeInstanceTypeOfferings",
     "DescribeInstanceTypes",
     "DescribeInstances",
@@ -60,6 +62,7 @@ pub(super) async fn call(aws: &MemoryAws, operation: &str, parameters: Parameter
         "DescribeAvailabilityZones" => zones::describe_zones(aws, parameters).await,
         "DescribeCapacityReservations" => reserved_capacity::describe_reservations(aws, parameters).await,
         "DescribeImages" => images::describe(aws, parameters).await,
+        "DescribeInstanceStatus" => instance_status::describe(aws, parameters).await,
         "DescribeInstanceTypeOfferings" => instance_types::describe_offerings(aws, parameters).await,
         "DescribeInstanceTypes" => instance_types::describe(aws, parameters).await,
         "DescribeInstances" => instances::describe(aws, parameters).await,

@@ -8,7 +8,7 @@ use serde_json::json;
 use super::credential::CredentialScope;
 use super::query::Parameters;
 use super::xml::Xml;
-use super::{Content, WireRequest, ec2, eks, iam, pricing, ssm, sts, zonal_shift};
+use super::{Content, WireRequest, ec2, eks, iam, pricing, sqs, ssm, sts, zonal_shift};
 use crate::memory::{AwsFailure, AwsOperation, MemoryAws};
 use crate::ports::{AwsError, Fault};
 use crate::pricing::price_list_region;
@@ -20,7 +20,7 @@ const TARGET: &str = "x-amz-target";
 const UNKNOWN: &str = "unknown";
 
 /// Message of the answer to a request for a service that this server does not have.
-const OTHER_SERVICE: &str = "This server has the services ec2, iam, sts, ssm, eks, pricing and arc-zonal-shift; the request is signed for another one.";
+const OTHER_SERVICE: &str = "This server has the services ec2, iam, sts, ssm, sqs, eks, pricing and arc-zonal-shift; the request is signed for another one.";
 
 /// The service that a request is for, which decides about its protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,6 +29,7 @@ pub(super) enum AwsService {
     Iam,
     Sts,
     Ssm,
+    Sqs,
     Eks,
     Pricing,
     ZonalShift,
@@ -46,6 +47,7 @@ impl AwsService {
             "iam" => Self::Iam,
             "sts" => Self::Sts,
             "ssm" => Self::Ssm,
+            "sqs" => Self::Sqs,
             "eks" => Self::Eks,
             "pricing" => Self::Pricing,
             "arc-zonal-shift" => Self::ZonalShift,
@@ -60,6 +62,7 @@ impl AwsService {
         match (target(&request.headers), version) {
             (Some(target), _) if target.starts_with(ssm::TARGET_PREFIX) => Self::Ssm,
             (Some(target), _) if target.starts_with(pricing::TARGET_PREFIX) => Self::Pricing,
+            (Some(target), _) if target.starts_with(sqs::TARGET_PREFIX) => Self::Sqs,
             (Some(_), _) => Self::OtherJson,
             (None, _) if request.path.starts_with(eks::CLUSTERS) => Self::Eks,
             (None, _) if request.path.starts_with(zonal_shift::MANAGED_RESOURCES) => Self::ZonalShift,
@@ -78,6 +81,7 @@ impl AwsService {
             Self::Iam => ("IAM", iam::operation(action)),
             Self::Sts => ("STS", sts::operation(action)),
             Self::Ssm => ("SSM", ssm::operation(target)),
+            Self::Sqs => ("SQS", sqs::operation(target)),
             Self::Eks => ("EKS", eks::operation(&request.method, &request.path)),
             Self::Pricing => ("Pricing", pricing::operation(target)),
             Self::ZonalShift => ("ARC Zonal Shift", zonal_shift::operation(&request.method, &request.path)),
@@ -94,7 +98,7 @@ impl AwsService {
             return Err(match self {
                 Self::Ec2 => auth_failure(),
                 Self::Iam | Self::Sts | Self::OtherQuery => AwsFailure::new(403, "MissingAuthenticationToken", message),
-                Self::Ssm | Self::Pricing | Self::OtherJson => {
+                Self::Ssm | Self::Sqs | Self::Pricing | Self::OtherJson => {
                     AwsFailure::bad_request("MissingAuthenticationTokenException", message)
                 }
                 Self::Eks | Self::ZonalShift => AwsFailure::new(403, "MissingAuthenticationTokenException", message),
@@ -103,7 +107,7 @@ impl AwsService {
         let own_region = match self {
             Self::Iam | Self::Sts | Self::OtherQuery | Self::OtherJson => return Ok(()),
             Self::Pricing => price_list_region(region),
-            Self::Ec2 | Self::Ssm | Self::Eks | Self::ZonalShift => region,
+            Self::Ec2 | Self::Ssm | Self::Sqs | Self::Eks | Self::ZonalShift => region,
         };
         if scope.region == own_region {
             return Ok(());
@@ -111,7 +115,7 @@ impl AwsService {
         let message = format!("Credential should be scoped to a valid region: this server has {own_region}.");
         Err(match self {
             Self::Ec2 | Self::Iam | Self::Sts | Self::OtherQuery => AwsFailure::new(401, "AuthFailure", message),
-            Self::Ssm | Self::Pricing | Self::OtherJson => {
+            Self::Ssm | Self::Sqs | Self::Pricing | Self::OtherJson => {
                 AwsFailure::bad_request("InvalidSignatureException", message)
             }
             Self::Eks | Self::ZonalShift => AwsFailure::new(403, "InvalidSignatureException", message),
@@ -125,6 +129,7 @@ impl AwsService {
             Self::Iam => iam::call(aws, operation, self.query(request)?).await,
             Self::Sts => sts::call(aws, operation, self.query(request)?).await,
             Self::Ssm => ssm::call(aws, operation, &request.body).await,
+            Self::Sqs => sqs::call(aws, operation, &request.body).await,
             Self::Eks => eks::call(aws, operation, &request.path).await,
             Self::Pricing => pricing::call(aws, operation, &request.body).await,
             Self::ZonalShift => zonal_shift::call(aws, operation, &request.path).await,
@@ -144,9 +149,13 @@ impl AwsService {
             Self::Ec2 => (ec2::operation(action).is_some(), ec2::VERSION),
             Self::Iam => (iam::operation(action).is_some(), iam::VERSION),
             Self::Sts => (sts::operation(action).is_some(), sts::VERSION),
-            Self::Ssm | Self::Eks | Self::Pricing | Self::ZonalShift | Self::OtherQuery | Self::OtherJson => {
-                (false, "")
-            }
+            Self::Ssm
+            | Self::Sqs
+            | Self::Eks
+            | Self::Pricing
+            | Self::ZonalShift
+            | Self::OtherQuery
+            | Self::OtherJson => (false, ""),
         };
         if !is_known {
             let action: String = action.chars().take(100).collect();
@@ -172,9 +181,13 @@ impl AwsService {
             }
             Self::Iam => query_answer(operation, iam::NAMESPACE, request_id, content),
             Self::Sts => query_answer(operation, sts::NAMESPACE, request_id, content),
-            Self::Ssm | Self::Eks | Self::Pricing | Self::ZonalShift | Self::OtherQuery | Self::OtherJson => {
-                content.to_owned()
-            }
+            Self::Ssm
+            | Self::Sqs
+            | Self::Eks
+            | Self::Pricing
+            | Self::ZonalShift
+            | Self::OtherQuery
+            | Self::OtherJson => content.to_owned(),
         };
         self.response(200, request_id, body)
     }
@@ -210,7 +223,7 @@ impl AwsService {
                 });
                 self.response(status, request_id, Xml::document("ErrorResponse", namespace, &content))
             }
-            Self::Ssm | Self::Pricing | Self::OtherJson => {
+            Self::Ssm | Self::Sqs | Self::Pricing | Self::OtherJson => {
                 let mut body = json!({ "__type": code });
                 if !error.message.is_empty() {
                     body["message"] = json!(error.message);
@@ -233,6 +246,7 @@ impl AwsService {
             Self::Ec2 => "text/xml;charset=UTF-8",
             Self::Iam | Self::Sts | Self::OtherQuery => "text/xml",
             Self::Ssm | Self::Pricing | Self::OtherJson => "application/x-amz-json-1.1",
+            Self::Sqs => "application/x-amz-json-1.0",
             Self::Eks | Self::ZonalShift => "application/json",
         };
         let mut response = response(status, content_type, body);

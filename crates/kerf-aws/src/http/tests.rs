@@ -551,7 +551,7 @@ async fn every_request_gets_an_answer() {
     for _ in 0..3_000 {
         let length = rng.next_u64() % 20;
         let form: String = (0..length).map(|_| PARTS[(rng.next_u64() % PARTS.len() as u64) as usize]).collect();
-        let services = ["ec2", "iam", "sts", "ssm", "eks", "pricing", "arc-zonal-shift", "other"];
+        let services = ["ec2", "iam", "sts", "ssm", "sqs", "eks", "pricing", "arc-zonal-shift", "other"];
         let service = services[(rng.next_u64() % services.len() as u64) as usize];
         let prefix =
             ["", "Action=DescribeSubnets&", "Action=GetInstanceProfile&", "{\"Name\":"][(rng.next_u64() % 4) as usize];

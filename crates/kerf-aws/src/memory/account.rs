@@ -77,12 +77,14 @@ impl Account {
     }
 
     /// Returns an account in us-west-2 as Karpenter's getting-started guide sets it up: a cluster
-    /// with network, node role and images of all families. All types are offered in all zones.
+    /// with network, node role, images of all families and a queue with the cluster's name. All
+    /// types are offered in all zones.
     pub fn eks(cluster: &str, kubernetes_version: &str, types: Vec<InstanceTypeInfo>) -> Self {
         let mut account = Self::new("us-west-2");
         account.add_cluster_network(cluster);
         account.add_cluster(cluster, kubernetes_version);
         account.roles.insert(format!("KarpenterNodeRole-{cluster}"));
+        account.queues.insert(cluster.to_owned());
         account.publish_eks_images(kubernetes_version, "20251120", "1.52.0");
         account.set_instance_types(types);
         account

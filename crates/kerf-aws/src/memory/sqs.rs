@@ -44,7 +44,9 @@ struct StoredMessage {
 
 impl StoredQueue {
     fn send(&mut self, id: String, body: String, now: Timestamp) {
-        let message = StoredMessage { id, body, sent_at: now, visible_from: now, receive_count: 0 };
+        // SQS reports the time in milliseconds.
+        let sent_at = Timestamp::from_millisecond(now.as_millisecond()).unwrap_or(now);
+        let message = StoredMessage { id, body, sent_at, visible_from: now, receive_count: 0 };
         self.messages.insert(self.next_number, message);
         self.next_number += 1;
         if self.messages.len() > MESSAGES_MAX {

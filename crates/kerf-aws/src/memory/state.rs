@@ -114,6 +114,16 @@ impl AwsState {
         }
     }
 
+    /// Makes every pending instance run.
+    pub(super) fn run_pending(&mut self) {
+        for launched in self.instances.values_mut() {
+            if launched.instance.state == InstanceStateName::Pending {
+                launched.instance.state = InstanceStateName::Running;
+                self.instance_changes += 1;
+            }
+        }
+    }
+
     fn apply_transition(&mut self, id: &str, transition: Transition, at: Timestamp) {
         let Some(launched) = self.instances.get_mut(id) else { return };
         match transition {
