@@ -1,6 +1,8 @@
 //! Heap memory of the instance types of node classes, measured with an allocator that counts bytes.
 //! All checks are in one test, because tests of one process would count each other's allocations.
 
+#![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
+
 use std::alloc::System;
 use std::sync::Arc;
 

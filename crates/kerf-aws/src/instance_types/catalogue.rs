@@ -410,11 +410,8 @@ impl CatalogueState {
                 return Ok(previous.unmarked.with_states(|_, _| states.next().unwrap_or_default()));
             }
         }
-        for known in self.lists.values() {
-            for ((instance_type, _), known) in pairs.iter_mut().zip(known.unmarked.types()) {
-                sharing::share_parts(instance_type, known);
-            }
-        }
+        let known: Vec<&[InstanceType]> = self.lists.values().map(|list| list.unmarked.types()).collect();
+        sharing::share_parts(pairs.iter_mut().map(|(instance_type, _)| instance_type), &known);
         Ok(pairs.into_iter().collect())
     }
 

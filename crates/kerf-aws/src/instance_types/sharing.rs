@@ -4,7 +4,6 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use kerf_api::slim::ResourceList;
 use kerf_engine::catalogue::{InstanceType, Offering};
 use kerf_engine::requirement::{Requirement, Requirements};
 
@@ -38,18 +37,49 @@ impl RequirementPool {
     }
 }
 
-/// Replaces each part of a type that equals that of another type by the other's.
-pub(super) fn share_parts(instance_type: &mut InstanceType, known: &InstanceType) {
-    if instance_type.requirements == known.requirements {
-        instance_type.requirements = Arc::clone(&known.requirements);
+/// Replaces a part of a type by that of another type if both are equal. Returns true if they are.
+type SharePart = fn(&mut InstanceType, &InstanceType) -> bool;
+
+/// The parts of a type, each of which is shared on its own.
+const PARTS: [SharePart; 6] = [
+    |new, known| share(&mut new.requirements, &known.requirements, |a, b| a == b),
+    |new, known| share(&mut new.offerings, &known.offerings, are_equal_offerings),
+    |new, known| share(&mut new.capacity, &known.capacity, |a, b| a == b),
+    |new, known| share(&mut new.overhead.kube_reserved, &known.overhead.kube_reserved, |a, b| a == b),
+    |new, known| share(&mut new.overhead.system_reserved, &known.overhead.system_reserved, |a, b| a == b),
+    |new, known| share(&mut new.overhead.eviction_threshold, &known.overhead.eviction_threshold, |a, b| a == b),
+];
+
+/// Number of types whose parts are compared with those of all lists. Of the others a part is
+/// compared only with lists that had an equal one before: otherwise the time for a further class
+/// would grow with the number of classes.
+const COMPARED_WITH_ALL: usize = 64;
+
+/// Replaces each part of a type that equals that of the same type in another list by the other's.
+/// The lists have the types in the same order.
+pub(super) fn share_parts<'a>(types: impl Iterator<Item = &'a mut InstanceType>, lists: &[&[InstanceType]]) {
+    // By part: the lists that had an equal one, the last of them first.
+    let mut matching: [Vec<usize>; PARTS.len()] = Default::default();
+    for (ix, instance_type) in types.enumerate() {
+        for (share_part, matching) in PARTS.iter().zip(&mut matching) {
+            let mut has_equal = |list: usize| lists[list].get(ix).is_some_and(|known| share_part(instance_type, known));
+            if let Some(position) = matching.iter().position(|list| has_equal(*list)) {
+                matching[..=position].rotate_right(1);
+            } else if ix < COMPARED_WITH_ALL
+                && let Some(list) = (0..lists.len()).find(|list| !matching.contains(list) && has_equal(*list))
+            {
+                matching.insert(0, list);
+            }
+        }
     }
-    if are_equal_offerings(&instance_type.offerings, &known.offerings) {
-        instance_type.offerings = Arc::clone(&known.offerings);
+}
+
+fn share<T: Clone>(new: &mut T, known: &T, are_equal: impl FnOnce(&T, &T) -> bool) -> bool {
+    let is_equal = are_equal(new, known);
+    if is_equal {
+        *new = known.clone();
     }
-    share_resources(&mut instance_type.capacity, &known.capacity);
-    share_resources(&mut instance_type.overhead.kube_reserved, &known.overhead.kube_reserved);
-    share_resources(&mut instance_type.overhead.system_reserved, &known.overhead.system_reserved);
-    share_resources(&mut instance_type.overhead.eviction_threshold, &known.overhead.eviction_threshold);
+    is_equal
 }
 
 /// Returns true if two types have equal parts.
@@ -59,12 +89,6 @@ pub(super) fn are_equal(a: &InstanceType, b: &InstanceType) -> bool {
         && a.capacity == b.capacity
         && a.overhead == b.overhead
         && are_equal_offerings(&a.offerings, &b.offerings)
-}
-
-fn share_resources(list: &mut ResourceList, known: &ResourceList) {
-    if list == known {
-        *list = known.clone();
-    }
 }
 
 fn are_equal_offerings(a: &Arc<[Offering]>, b: &Arc<[Offering]>) -> bool {
