@@ -74,6 +74,7 @@ pub(crate) use pass::{PlacementPass, PlacementTarget, UnplacedReason};
 pub(crate) use price_bound::lower_bound_price;
 pub(crate) use problem::{PodIx, SchedulingProblem};
 pub(crate) use search::search_cheaper;
+pub(crate) use solution::launch_rank;
 pub(crate) use solution::{LaunchCache, node_placements, planned_claims};
 pub use solution::{LaunchEstimate, LaunchOptions, NodePlacement, PlannedClaim, Solution, SolveStats, UnplacedPod};
 pub(crate) use state::SolverState;

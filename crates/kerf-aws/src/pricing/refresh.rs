@@ -203,7 +203,7 @@ mod tests {
         assert_eq!(refresh.price("m5.large", "us-west-2a").0, Some(dollars("0.2")));
     }
 
-    // spec 06 §16.1: an empty answer is a failure
+    // spec 05 #68, spec 06 §16.1: an empty answer is a failure
     #[tokio::test(start_paused = true)]
     async fn empty_answers_are_failures_and_change_nothing() {
         let (env, refresh) = env(|_| {}).await;
@@ -211,6 +211,10 @@ mod tests {
         let error = refresh.run().await.unwrap_err();
         assert_eq!(error, "updating pricing, no spot pricing found; no on-demand pricing found");
         assert_eq!(refresh.price("m5.large", "us-west-2a"), (Some(dollars("0.096")), Some(dollars("0.096"))));
+        // Only the list of bare-metal instances is empty.
+        env.aws.change_market(|market| market.set_on_demand_price("m5.large", dollars("0.2")));
+        assert_eq!(refresh.run().await.unwrap_err(), "updating pricing, no on-demand pricing found");
+        assert_eq!(refresh.price("m5.large", "us-west-2a").0, Some(dollars("0.096")));
     }
 
     // spec 05 #136

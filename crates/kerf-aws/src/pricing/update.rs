@@ -184,7 +184,7 @@ mod tests {
         .to_string()
     }
 
-    // spec 05 #61, #62
+    // spec 05 #66, #135
     #[test]
     fn entries_without_type_or_usable_price_are_left_out() {
         let entries = [

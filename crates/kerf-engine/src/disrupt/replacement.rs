@@ -14,7 +14,7 @@ use crate::catalogue::{InstanceTypeRef, Offering, OfferingRef};
 use crate::pod::requirements::expression_requirement;
 use crate::price::Price;
 use crate::requirement::{MinValues, Requirement, Requirements, UndefinedLabels, check_min_values};
-use crate::solve::{LaunchEstimate, LaunchOptions, PlannedClaim};
+use crate::solve::{LaunchEstimate, LaunchOptions, PlannedClaim, launch_rank};
 
 /// A replacement whose instance types are being filtered.
 #[derive(Debug)]
@@ -197,7 +197,10 @@ impl<'s, 'i> ReplacementFilter<'s, 'i> {
                 capacity_type: single_value(o, labels::CAPACITY_TYPE).unwrap_or_default(),
                 price: o.price,
             })
-            .min_by(|a, b| (a.price, &a.zone, &a.capacity_type).cmp(&(b.price, &b.zone, &b.capacity_type)));
+            .min_by(|a, b| {
+                let key = |e: &LaunchEstimate| (e.price, launch_rank(&e.capacity_type));
+                key(a).cmp(&key(b)).then_with(|| a.zone.cmp(&b.zone))
+            });
         self.requirements.add(Requirement::one_of(labels::INSTANCE_TYPE, names.iter().cloned()));
         if !capacity_types.is_empty() {
             self.requirements.add(Requirement::one_of(labels::CAPACITY_TYPE, capacity_types));

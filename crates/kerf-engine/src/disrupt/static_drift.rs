@@ -15,7 +15,7 @@ use crate::catalogue::InstanceTypes;
 use crate::cluster::PoolInput;
 use crate::pod::requirements::expression_requirement;
 use crate::requirement::{Requirements, UndefinedLabels};
-use crate::solve::{LaunchEstimate, LaunchOptions, PlannedClaim};
+use crate::solve::{LaunchEstimate, LaunchOptions, PlannedClaim, launch_rank};
 
 const NANOS: i128 = 1_000_000_000;
 
@@ -102,8 +102,10 @@ pub fn claim_from_template(pool: &PoolInput, types: &InstanceTypes, rules: &Labe
         capacity_type: value(&o, labels::CAPACITY_TYPE),
         price: o.price,
     });
-    let estimate =
-        estimates.min_by(|a, b| (a.price, &a.instance_type, &a.zone).cmp(&(b.price, &b.instance_type, &b.zone)));
+    let estimate = estimates.min_by(|a, b| {
+        let rank = |e: &LaunchEstimate| launch_rank(&e.capacity_type);
+        (a.price, &a.instance_type, rank(a), &a.zone).cmp(&(b.price, &b.instance_type, rank(b), &b.zone))
+    });
     let launch = LaunchOptions { instance_types: Vec::new(), labels: pool.labels.clone(), requirements, estimate };
     PlannedClaim {
         pool: pool.name.clone(),

@@ -321,6 +321,13 @@ fn node_labels(template: &Labels, requirements: &Requirements, rules: &LabelRule
     picked.chain(template.iter().map(|(key, value)| (key.clone(), value.clone()))).collect()
 }
 
+/// Returns the position of a capacity type in the order in which a launch uses them: reserved, spot,
+/// on-demand. Decides between equal prices.
+pub(crate) fn launch_rank(capacity_type: &str) -> usize {
+    let order = [labels::CAPACITY_TYPE_RESERVED, labels::CAPACITY_TYPE_SPOT, labels::CAPACITY_TYPE_ON_DEMAND];
+    order.iter().position(|known| *known == capacity_type).unwrap_or(order.len())
+}
+
 fn cheapest_estimate(
     catalogue: &crate::catalogue::CompiledCatalogue,
     view: &crate::catalogue::RowView,
@@ -332,7 +339,7 @@ fn cheapest_estimate(
         .iter()
         .map(|o| &catalogue.offerings[o])
         .filter(|o| o.is_launchable && o.row == *row && o.price == *price)
-        .min_by(|a, b| a.zone.cmp(&b.zone).then_with(|| a.capacity_type.cmp(&b.capacity_type)))?;
+        .min_by_key(|o| (launch_rank(&o.capacity_type), &o.zone))?;
     Some(LaunchEstimate {
         instance_type: catalogue.row_name(*row).clone(),
         zone: offering.zone.clone(),

@@ -35,6 +35,10 @@ impl KwokProvider {
     pub(super) fn load(path: Option<&Path>) -> Result<Self, CommandFailure> {
         Ok(Self { catalogue: read_catalogue(path)? })
     }
+
+    pub(super) fn types(&self) -> &InstanceTypes {
+        &self.catalogue.types
+    }
 }
 
 impl PlanCatalogue for KwokProvider {

@@ -2,10 +2,13 @@
 //! both, for each node class by its group (spec 09 §2.1).
 
 use std::path::Path;
+use std::sync::Arc;
 
 use kerf_api::labels::LabelRules;
 use kerf_api::nodepool::NodeClassReference;
+use kerf_api::slim::Str;
 use kerf_engine::catalogue::InstanceTypes;
+use kerf_engine::requirement::Requirement;
 
 use super::aws::{self, Ec2PlanCatalogue};
 use super::kwok::KwokProvider;
@@ -82,7 +85,7 @@ impl PlanProviders<'_> {
         Ok(match self.kinds(objects) {
             CatalogueKinds::Kwok => Box::new(self.kwok),
             CatalogueKinds::Ec2 => Box::new(ec2()?),
-            CatalogueKinds::Both => Box::new(MixedPlanCatalogue::new(ec2()?, self.kwok)),
+            CatalogueKinds::Both => Box::new(MixedPlanCatalogue::new(ec2()?, &self.kwok)),
         })
     }
 
@@ -127,16 +130,39 @@ enum CatalogueKinds {
 /// The instance types of both providers. The group of a node class selects the provider.
 struct MixedPlanCatalogue {
     ec2: Ec2PlanCatalogue,
-    kwok: KwokProvider,
+    /// The types of the simulated provider.
+    simulated: InstanceTypes,
     label_rules: LabelRules,
 }
 
 impl MixedPlanCatalogue {
-    fn new(ec2: Ec2PlanCatalogue, kwok: KwokProvider) -> Self {
-        let mut label_rules = ec2.label_rules().clone();
-        label_rules.extend(kwok.label_rules());
-        Self { ec2, kwok, label_rules }
+    fn new(mut ec2: Ec2PlanCatalogue, kwok: &KwokProvider) -> Self {
+        let (of_ec2, of_kwok) = (ec2.label_rules().clone(), kwok.label_rules());
+        let mut label_rules = of_ec2.clone();
+        label_rules.extend(of_kwok);
+        ec2.change_lists(|list| without_labels(list, &keys_of_other(&of_ec2, of_kwok)));
+        let simulated = without_labels(kwok.types(), &keys_of_other(of_kwok, &of_ec2));
+        Self { ec2, simulated, label_rules }
     }
+}
+
+/// Returns the well-known keys of `other` that `own` does not have.
+fn keys_of_other(own: &LabelRules, other: &LabelRules) -> Vec<Str> {
+    other.well_known().filter(|key| !own.is_well_known(key)).map(Str::new).collect()
+}
+
+/// Returns the types with the requirement that the labels do not exist. A type without the
+/// requirement would satisfy every requirement on a well-known label of the other provider.
+fn without_labels(types: &InstanceTypes, keys: &[Str]) -> InstanceTypes {
+    let changed = types.iter().map(|instance_type| {
+        let (mut instance_type, states) = instance_type.to_pair();
+        let requirements = Arc::make_mut(&mut instance_type.requirements);
+        for key in keys {
+            requirements.add(Requirement::does_not_exist(key.clone()));
+        }
+        (instance_type, states)
+    });
+    changed.collect()
 }
 
 impl PlanCatalogue for MixedPlanCatalogue {
@@ -145,7 +171,7 @@ impl PlanCatalogue for MixedPlanCatalogue {
     }
 
     fn instance_types(&self, class: &NodeClassReference) -> Option<InstanceTypes> {
-        if aws::is_ec2_node_class(class) { self.ec2.instance_types(class) } else { self.kwok.instance_types(class) }
+        if aws::is_ec2_node_class(class) { self.ec2.instance_types(class) } else { Some(self.simulated.clone()) }
     }
 
     fn notices(&self) -> &[PlanNotice] {

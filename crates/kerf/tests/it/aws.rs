@@ -103,6 +103,7 @@ metadata: {name: for-kwok}
 spec: {nodeSelector: {karpenter.kwok.sh/instance-family: c}, containers: [{name: a, resources: {requests: {cpu: '1'}}}]}
 ";
 
+// spec 09 #19
 #[test]
 fn node_classes_of_both_kinds_have_their_own_instance_types() {
     let base = ["plan", "-f", "-", "--at", "2026-11-18T12:00:00Z", "--no-stats"];
@@ -137,6 +138,7 @@ fn running_ec2_nodes_are_priced_by_type_zone_and_capacity_type() {
     assert_eq!(plan["cost"]["currentPerHour"], 0.266, "{plan:#}");
 }
 
+// spec 09 #20
 #[test]
 fn an_unknown_region_is_bad_input() {
     let output = plan(&[&["--region", "eu-west-9"], &EXAMPLE[..]].concat());

@@ -60,6 +60,15 @@ impl Ec2PlanCatalogue {
     }
 }
 
+impl Ec2PlanCatalogue {
+    /// Replaces the lists of all classes.
+    pub(in crate::provider) fn change_lists(&mut self, change: impl Fn(&InstanceTypes) -> InstanceTypes) {
+        for list in self.lists.values_mut().flatten() {
+            *list = change(list);
+        }
+    }
+}
+
 impl PlanCatalogue for Ec2PlanCatalogue {
     fn label_rules(&self) -> &LabelRules {
         &self.label_rules

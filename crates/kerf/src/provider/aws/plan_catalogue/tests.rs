@@ -46,6 +46,7 @@ fn warnings(types: &Ec2PlanCatalogue) -> Vec<&str> {
     types.notices.iter().filter_map(text).collect()
 }
 
+// spec 09 #23
 #[test]
 fn a_class_without_status_is_planned_in_all_zones_of_the_default_region() {
     let types = plan_types(None, CLASS).unwrap();
@@ -101,6 +102,7 @@ fn the_region_is_that_of_the_user_or_of_the_zones() {
     );
 }
 
+// spec 09 #21
 #[test]
 fn an_unknown_region_is_a_problem_that_lists_the_known_ones() {
     let problem = super::super::check_region("eu-west-9").unwrap_err();
@@ -114,6 +116,7 @@ fn an_unknown_region_is_a_problem_that_lists_the_known_ones() {
     );
 }
 
+// spec 09 #22
 #[test]
 fn types_that_the_plan_cannot_use_are_listed() {
     let names =
