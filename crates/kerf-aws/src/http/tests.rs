@@ -164,10 +164,8 @@ async fn answers_of_ec2() {
         subnet = SUBNETS[0]
     );
     aws.change_account(add_reservation_and_group);
-    // Spot capacity of m6g.large is cheaper, so that the fleet tries it first and reports an error.
     aws.change_market(|market| {
         market.set_on_demand_price("m5.large", Price::from_decimal("0.096").unwrap());
-        market.set_on_demand_price("m6g.large", Price::from_decimal("0.077").unwrap());
     });
     let before = [
         "Action=DescribeRegions",

@@ -1,5 +1,6 @@
 //! A capacity reservation, placement groups and zonal shift for `kerf aws serve` and the sandbox,
-//! so that node classes that select them can be tried. Nothing uses them without being asked to.
+//! so that node classes that select them can be tried. They change nothing unless a class selects
+//! them.
 
 use super::Account;
 use crate::ports::Tags;

@@ -39,11 +39,13 @@ fn default_class() -> NodeClassReference {
 }
 
 fn warnings(types: &Ec2PlanCatalogue) -> Vec<&str> {
-    let text = |notice| match notice {
-        PlanNotice::Warning(text) => Some(text.as_str()),
-        PlanNotice::Note(_) => None,
-    };
-    types.notices.iter().filter_map(text).collect()
+    let notices = types.notices.iter();
+    notices
+        .filter_map(|notice| match notice {
+            PlanNotice::Warning(text) => Some(text.as_str()),
+            PlanNotice::Note(_) => None,
+        })
+        .collect()
 }
 
 // spec 09 #23
