@@ -6,7 +6,7 @@
 //! again whenever the request makes progress: a process that was stopped while a connection opened
 //! does not send the write afterwards.
 
-use std::future::{Future as _, poll_fn, ready};
+use std::future::{Future as _, poll_fn};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 
@@ -84,16 +84,13 @@ where
     fn call(&mut self, request: Request<B>) -> Self::Future {
         let is_write = !matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS);
         let gate = self.gate.clone();
-        if is_write && !gate.is_open() {
-            return ready(Err(LeaseExpired.into())).boxed();
-        }
-        let mut response = Box::pin(self.inner.call(request));
-        poll_fn(move |context| {
+        let is_sent = !is_write || gate.is_open();
+        let mut response = is_sent.then(|| Box::pin(self.inner.call(request)));
+        poll_fn(move |context| match &mut response {
             // If the write was sent already, its response is lost.
-            if is_write && !gate.is_open() {
-                return Poll::Ready(Err(LeaseExpired.into()));
-            }
-            response.as_mut().poll(context).map_err(Into::into)
+            _ if is_write && !gate.is_open() => Poll::Ready(Err(LeaseExpired.into())),
+            Some(response) => response.as_mut().poll(context).map_err(Into::into),
+            None => Poll::Ready(Err(LeaseExpired.into())),
         })
         .boxed()
     }

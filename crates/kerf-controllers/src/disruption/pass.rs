@@ -19,7 +19,7 @@ use kerf_cloud::InstanceTypesError;
 use kerf_engine::catalogue::{InstanceTypes, Offering};
 use kerf_engine::{
     DisruptionCommand, DisruptionPlan, DisruptionSettings, Input, Method, MethodFilter, MethodReport, Passes,
-    PlannedClaim, ReservedMode, UnsupportedStorage, ValidationFailure, consolidation_deferred_until, next_commands,
+    PlannedClaim, Price, ReservedMode, UnsupportedStorage, ValidationFailure, consolidation_deferred_until, next_commands,
     validate_all,
 };
 use kerf_runtime::{ReconcileAction, Rng, same_process};
@@ -29,11 +29,12 @@ use tracing::{debug, error};
 
 use super::churn_backoff::{self, DriftBackoffs, OfferingKey};
 use super::consolidation_timestamp::{CONSOLIDATION_RECHECK_INTERVAL, ConsolidationTimestamp};
-use super::decision::{Decision, log_decision};
+use super::decision::Decision;
 use super::history::{DecisionHistory, HeldCommand};
+use super::low_value_moves::{cooldown_until, low_value_moves};
 use super::queue::CommandQueue;
 use super::step_times::{self, StepTimes};
-use super::{low_value_moves, next_change, report, taint};
+use super::{next_change, report, taint};
 use crate::context::Context;
 use crate::error::Error;
 use kerf_operator::logs::reference;
@@ -85,6 +86,8 @@ struct PassState {
 struct WaitingCommands {
     method: Method,
     commands: Vec<DisruptionCommand>,
+    /// Price of all nodes when the commands were found.
+    price_before: Price,
     since: Timestamp,
     due: Timestamp,
 }
@@ -209,6 +212,7 @@ impl DisruptionController {
                     all_held.push(command);
                 }
             }
+            let price_before = plan.price_before;
             self.history.record_pass(plan, all_held.clone(), now, self.ctx.clock.elapsed().saturating_sub(started));
             let Some(method) = method else {
                 if let Some(until) = pending_nodes_until {
@@ -237,7 +241,7 @@ impl DisruptionController {
                         }
                     }
                     let due = now.saturating_add(VALIDATION_DELAY).unwrap_or(Timestamp::MAX);
-                    self.state().waiting = Some(WaitingCommands { method, commands, since: now, due });
+                    self.state().waiting = Some(WaitingCommands { method, commands, price_before, since: now, due });
                     Ok(ReconcileAction::RequeueAfter(VALIDATION_DELAY))
                 }
             };
@@ -280,13 +284,7 @@ impl DisruptionController {
             }
             if let Some(why) = why {
                 let abandoned = self.new_decision(command.clone());
-                if command.method == Method::Emptiness {
-                    let message =
-                        "abandoning empty node consolidation attempt due to pod churn, command is no longer valid";
-                    log_decision!(debug, abandoned, error = %why, "{message}");
-                } else {
-                    log_decision!(debug, abandoned, error = %why, "abandoning consolidation attempt, command is no longer valid");
-                }
+                report::log_abandoned(&abandoned, &why);
                 if command.method != Method::Emptiness {
                     report::publish_rejected(&self.ctx, command, why.category());
                 }
@@ -295,6 +293,11 @@ impl DisruptionController {
         let took = self.ctx.now().duration_since(waiting.since).as_secs_f64();
         let reason = waiting.method.reason().to_string().to_lowercase();
         metrics.evaluation_duration.observe(&[&reason, waiting.method.consolidation_type()], took);
+        // Pods may have settled since the commands were found.
+        let cooldown_end = self.state().cooldown_until;
+        let low_value = low_value_moves(&snapshot.input, &valid_commands, waiting.price_before, cooldown_end);
+        let mut indices = 0..;
+        valid_commands.retain(|_| indices.next().is_none_or(|index| !low_value.contains(&index)));
         if valid_commands.is_empty() {
             return Ok(false);
         }
@@ -302,7 +305,7 @@ impl DisruptionController {
         self.state().pending_nodes_since = None;
         let savings_commands = valid_commands.iter().filter(|command| command.method.is_for_savings());
         let emptied = savings_commands.map(|command| command.nodes.len()).sum();
-        if let Some(end) = low_value_moves::cooldown_until(emptied, snapshot.input.node_claims.len(), self.ctx.now()) {
+        if let Some(end) = cooldown_until(emptied, snapshot.input.node_claims.len(), self.ctx.now()) {
             self.state().cooldown_until = Some(end);
         }
         self.start_commands(&snapshot, valid_commands).await?;
@@ -329,7 +332,8 @@ impl DisruptionController {
     /// waits if static capacity is disabled, if the claim's condition `Drifted` is not written yet,
     /// if the command would undo a recent move, or if it moves settled pods and saves little.
     fn split_held_commands(&self, input: &Input, plan: &DisruptionPlan) -> (Vec<DisruptionCommand>, Vec<HeldCommand>) {
-        let low_value = low_value_moves::low_value_moves(input, plan, self.state().cooldown_until);
+        let cooldown_end = self.state().cooldown_until;
+        let low_value = low_value_moves(input, &plan.commands, plan.price_before, cooldown_end);
         let cluster = self.ctx.cluster.lock();
         let (mut commands, mut held) = (Vec::new(), Vec::new());
         for (index, command) in plan.commands.iter().enumerate() {
