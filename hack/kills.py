@@ -176,7 +176,8 @@ class Run:
                 if replica.child and str(replica.child.pid) == pid and not replica.stopped:
                     return replica
             time.sleep(0.3)
-        raise SystemExit("no process has acquired the lease for 60 s")
+        processes = [(replica.child and replica.child.pid, replica.stopped) for replica in self.replicas]
+        raise SystemExit(f"no process has acquired the lease for 60 s: holder {holder!r}, processes {processes}")
 
     def begin_change(self):
         """Changes the workload. The number of NodeClaims that each change needs is known."""
@@ -216,18 +217,25 @@ class Run:
 
     def strike(self, action):
         """Kills or stops a process at a random instant of the leader's work."""
-        leader = self.leader()
-        self.wait(self.random.uniform(0, 8))
+        while True:
+            leader = self.leader()
+            process = leader.child
+            self.wait(self.random.uniform(0, 8))
+            if leader.child is process and process.poll() is None:
+                break
         if action == "stop":
             leader.stopped = True
             leader.signal(signal.SIGSTOP)
             self.wait(self.random.uniform(16, 25))
             leader.signal(signal.SIGCONT)
+            leader.stopped = False
             self.strikes["leader stopped"] += 1
             return
         is_leader = self.random.random() < 0.8
         victim = leader if is_leader else next(each for each in self.replicas if each is not leader)
         victim.signal(signal.SIGKILL)
+        if victim.child:
+            victim.child.wait(10)
         self.strikes["leader killed" if is_leader else "standby killed"] += 1
 
     def play(self, kills, stops):

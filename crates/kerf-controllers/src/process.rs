@@ -31,6 +31,7 @@ use tracing::{error, info};
 
 use crate::context::Context;
 use crate::controllers::Controllers;
+use crate::disruption::FRESH_KINDS;
 use crate::metrics::MeteredProvider;
 use election::Election;
 use status::ProcessStatus;
@@ -40,9 +41,6 @@ const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Kinds whose CRDs must be installed.
 const REQUIRED_KINDS: [&str; 2] = ["NodePool", "NodeClaim"];
-
-/// Kinds that a new leader lists again.
-const RELISTED_KINDS: [&str; 5] = ["NodePool", "NodeClaim", "Node", "Pod", "PodDisruptionBudget"];
 
 /// A list that was requested this long before the lease was acquired, or later, is not repeated, so
 /// that a process that becomes leader at its start lists once.
@@ -223,7 +221,7 @@ async fn run_as_leader(controllers: &Arc<Controllers>, watches: Vec<WatchHandle>
     for mut watch in watches {
         let kind = watch.kind().name;
         let ready = async {
-            if RELISTED_KINDS.contains(&kind) {
+            if FRESH_KINDS.contains(&kind) {
                 watch.list_since(since).await;
             }
             if REQUIRED_KINDS.contains(&kind) {

@@ -100,6 +100,8 @@ pub struct WatchProgress {
     pub unanswered_since: Option<Instant>,
     /// The time at which the last successful list was requested. `None` before the first.
     pub listed_at: Option<Instant>,
+    /// The time at which a list, an event or a bookmark last arrived. `None` before the first.
+    pub heard_at: Option<Instant>,
 }
 
 impl WatchProgress {
@@ -194,6 +196,11 @@ impl WatchHandle {
         self.wait_until(|progress| progress.is_listed_since(since)).await;
     }
 
+    /// Returns true if neither a list nor an event nor a bookmark has arrived since this time.
+    pub fn is_silent_since(&self, since: Instant) -> bool {
+        self.progress.borrow().heard_at.is_none_or(|at| at < since)
+    }
+
     async fn wait_until(&mut self, condition: impl FnMut(&WatchProgress) -> bool) {
         if self.progress.wait_for(condition).await.is_err() {
             std::future::pending::<()>().await;
@@ -222,6 +229,7 @@ where
         version: 0,
         unanswered_since: Some(Instant::now()),
         listed_at: None,
+        heard_at: None,
     };
     let (sender, progress) = signal::channel(start);
     let rng = Rng::new(settings.seed).fork(settings.kind.plural);
@@ -454,6 +462,9 @@ impl<T: DeserializeOwned + Send, F: FnMut(WatchUpdate<T>)> Watcher<T, F> {
             progress.phase = phase;
             progress.is_synced = is_synced;
             progress.version = version.parse().unwrap_or(progress.version);
+            if progress.phase == WatchPhase::Watching {
+                progress.heard_at = Some(Instant::now());
+            }
         });
     }
 }

@@ -19,18 +19,20 @@ use kerf_cloud::InstanceTypesError;
 use kerf_engine::catalogue::{InstanceTypes, Offering};
 use kerf_engine::{
     DisruptionCommand, DisruptionPlan, DisruptionSettings, Input, Method, MethodFilter, MethodReport, Passes,
-    PlannedClaim, Price, ReservedMode, UnsupportedStorage, ValidationFailure, consolidation_deferred_until, next_commands,
-    validate_all,
+    PlannedClaim, Price, ReservedMode, UnsupportedStorage, ValidationFailure, consolidation_deferred_until,
+    next_commands, validate_all,
 };
-use kerf_runtime::{ReconcileAction, Rng, same_process};
-use kerf_state::{InputContext, TrackedClaim};
+use kerf_runtime::{ReconcileAction, Rng, WatchHandle, same_process};
+use kerf_state::InputContext;
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tracing::{debug, error};
 
 use super::churn_backoff::{self, DriftBackoffs, OfferingKey};
 use super::consolidation_timestamp::{CONSOLIDATION_RECHECK_INTERVAL, ConsolidationTimestamp};
 use super::decision::Decision;
-use super::history::{DecisionHistory, HeldCommand};
+use super::fresh_view::{FreshView, Refresh};
+use super::held_commands::split_held_commands;
+use super::history::DecisionHistory;
 use super::low_value_moves::{cooldown_until, low_value_moves};
 use super::queue::CommandQueue;
 use super::step_times::{self, StepTimes};
@@ -59,6 +61,7 @@ pub(crate) struct DisruptionController {
     drift_backoffs: Arc<DriftBackoffs>,
     history: Arc<DecisionHistory>,
     consolidation_timestamp: ConsolidationTimestamp,
+    fresh_view: FreshView,
     state: Mutex<PassState>,
     command_id_rng: Mutex<Rng>,
 }
@@ -115,6 +118,7 @@ impl DisruptionController {
             drift_backoffs,
             history,
             consolidation_timestamp: ConsolidationTimestamp::new(now),
+            fresh_view: FreshView::default(),
             state: Mutex::default(),
             command_id_rng,
         }
@@ -123,6 +127,11 @@ impl DisruptionController {
     /// Records that a change may have opened an opportunity for consolidation.
     pub(crate) fn mark_unconsolidated(&self) {
         self.consolidation_timestamp.mark_unconsolidated(self.ctx.now());
+    }
+
+    /// Sets the watches that must be fresh before nodes are disrupted.
+    pub(crate) fn set_watches(&self, watches: &[WatchHandle]) {
+        self.fresh_view.set_watches(watches);
     }
 
     fn state(&self) -> MutexGuard<'_, PassState> {
@@ -153,6 +162,11 @@ impl DisruptionController {
         };
         let mut rejected = None;
         if let Some(waiting) = waiting {
+            if self.fresh_view.refresh().await == Refresh::TimedOut {
+                let due = now.saturating_add(REJECTED_RETRY_DELAY).unwrap_or(Timestamp::MAX);
+                self.state().waiting = Some(WaitingCommands { due, ..waiting });
+                return Ok(ReconcileAction::RequeueAfter(REJECTED_RETRY_DELAY));
+            }
             rejected = Some(waiting.method);
             if self.validate_waiting_commands(waiting).await? {
                 return Ok(ReconcileAction::RequeueAfter(Duration::ZERO));
@@ -187,7 +201,7 @@ impl DisruptionController {
     /// is the method whose commands validation has just rejected; only later methods are tried.
     async fn find_commands(&self, timestamp: Timestamp, rejected: Option<Method>) -> Result<ReconcileAction, Error> {
         let mut methods = rejected.map_or(MethodFilter::ALL, |method| MethodFilter::ALL.after_method(method));
-        let mut all_held = Vec::new();
+        let (mut all_held, mut is_fresh) = (Vec::new(), false);
         loop {
             let snapshot = self.take_snapshot().await;
             let started = self.ctx.clock.elapsed();
@@ -200,7 +214,8 @@ impl DisruptionController {
             report::report_plan(&self.ctx, &snapshot.input, &plan);
             report::report_malformed_pools(&self.ctx, &plan, &mut self.state().reported_malformed);
             let now = self.ctx.now();
-            let (commands, held) = self.split_held_commands(&snapshot.input, &plan);
+            let cooldown_end = self.state().cooldown_until;
+            let (commands, held) = split_held_commands(&self.ctx, &snapshot.input, &plan, cooldown_end);
             let latest = now.saturating_add(CONSOLIDATION_RECHECK_INTERVAL).unwrap_or(Timestamp::MAX);
             let latest =
                 self.state().cooldown_until.filter(|until| now < *until).map_or(latest, |until| latest.min(until));
@@ -231,6 +246,12 @@ impl DisruptionController {
             }
             return match method {
                 Method::StaticDrift | Method::Drift => {
+                    // These commands start without validation.
+                    match self.fresh_view.refresh().await {
+                        Refresh::Listed if !std::mem::replace(&mut is_fresh, true) => continue,
+                        Refresh::NotNeeded | Refresh::Listed => {}
+                        Refresh::TimedOut => return Ok(ReconcileAction::RequeueAfter(REJECTED_RETRY_DELAY)),
+                    }
                     self.start_commands(&snapshot, commands).await?;
                     Ok(ReconcileAction::RequeueAfter(Duration::ZERO))
                 }
@@ -326,39 +347,6 @@ impl DisruptionController {
         });
         let starts: Vec<_> = starts.collect();
         Error::combine(join_all(starts).await.into_iter().filter_map(Result::err).collect())
-    }
-
-    /// Splits the plan's commands into those that may start and those that must wait. A command
-    /// waits if static capacity is disabled, if the claim's condition `Drifted` is not written yet,
-    /// if the command would undo a recent move, or if it moves settled pods and saves little.
-    fn split_held_commands(&self, input: &Input, plan: &DisruptionPlan) -> (Vec<DisruptionCommand>, Vec<HeldCommand>) {
-        let cooldown_end = self.state().cooldown_until;
-        let low_value = low_value_moves(input, &plan.commands, plan.price_before, cooldown_end);
-        let cluster = self.ctx.cluster.lock();
-        let (mut commands, mut held) = (Vec::new(), Vec::new());
-        for (index, command) in plan.commands.iter().enumerate() {
-            let nodes = || command.nodes.iter().map(|node| node.name.clone()).collect();
-            let is_drift = matches!(command.method, Method::StaticDrift | Method::Drift);
-            let is_marked_drifted =
-                |claim: &Str| cluster.get::<TrackedClaim>(claim).is_some_and(|claim| report::claim_is_drifted(claim));
-            if command.method == Method::StaticDrift && !self.ctx.settings.static_capacity {
-                let message = "StaticCapacity is disabled, so nodes of static NodePools are not replaced".to_owned();
-                held.push(HeldCommand { nodes: nodes(), code: "StaticCapacityDisabled", message });
-            } else if is_drift && !command.nodes.iter().all(|node| is_marked_drifted(&node.claim)) {
-                let message = "NodeClaim does not have the condition Drifted yet".to_owned();
-                held.push(HeldCommand { nodes: nodes(), code: "AwaitingDrifted", message });
-            } else if let Some(until) = churn_backoff::reversed_move_wait_until(&cluster, command, input.at) {
-                let message = format!("The command would undo a recent move, so it waits until {until}");
-                held.push(HeldCommand { nodes: nodes(), code: "ReversedMove", message });
-            } else if low_value.contains(&index) {
-                let message = "The command would move settled pods and save little, so it waits until such commands \
-                               together save 2.5% of the cluster's cost";
-                held.push(HeldCommand { nodes: nodes(), code: "SmallChange", message: message.to_owned() });
-            } else {
-                commands.push(command.clone());
-            }
-        }
-        (commands, held)
     }
 
     /// Returns the engine's input, with active commands and all back-offs.
