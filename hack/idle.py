@@ -45,9 +45,14 @@ class Api:
         if not hasattr(self.threads, "connection"):
             self.threads.connection = http.client.HTTPSConnection(self.host, context=self.tls)
         connection = self.threads.connection
-        connection.request(method, path, None if body is None else json.dumps(body), {**self.headers, "Content-Type": kind})
-        answer = connection.getresponse()
-        content = json.loads(answer.read())
+        for _ in range(60):
+            connection.request(method, path, None if body is None else json.dumps(body), {**self.headers, "Content-Type": kind})
+            answer = connection.getresponse()
+            content = json.loads(answer.read())
+            # The storage of a new CRD is not ready at once.
+            if answer.status != 429:
+                break
+            time.sleep(0.5)
         if answer.status >= 300:
             raise SystemExit(f"{method} {path}: {answer.status} {content.get('message')}")
         return content

@@ -11,6 +11,8 @@ mod balanced_policy;
 mod churn_backoff;
 mod consolidation_timestamp;
 mod decision;
+mod fresh_view;
+mod held_commands;
 mod history;
 mod low_value_moves;
 mod next_change;
@@ -23,6 +25,7 @@ mod taint;
 mod triggers;
 
 pub(crate) use churn_backoff::DriftBackoffs;
+pub(crate) use fresh_view::FRESH_KINDS;
 pub use history::DecisionHistory;
 pub(crate) use pass::{CHANGE_COALESCE_DELAY, DisruptionController};
 pub(crate) use queue::CommandQueue;

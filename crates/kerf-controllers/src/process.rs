@@ -26,10 +26,12 @@ use kerf_runtime::{LeaseLost, ShutdownSignal, WatchHandle, WriteGate, same_proce
 use kerf_state::Cluster;
 use serde_json::Value;
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 use tracing::{error, info};
 
 use crate::context::Context;
 use crate::controllers::Controllers;
+use crate::disruption::FRESH_KINDS;
 use crate::metrics::MeteredProvider;
 use election::Election;
 use status::ProcessStatus;
@@ -39,6 +41,10 @@ const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Kinds whose CRDs must be installed.
 const REQUIRED_KINDS: [&str; 2] = ["NodePool", "NodeClaim"];
+
+/// A list that was requested this long before the lease was acquired, or later, is not repeated, so
+/// that a process that becomes leader at its start lists once.
+const LIST_AGE_MAX: Duration = Duration::from_secs(2);
 
 /// Settings of the process: endpoints and leader election.
 ///
@@ -206,12 +212,24 @@ fn spread_constraint_json(constraint: &TopologySpreadConstraint) -> Value {
 }
 
 /// Runs the controllers once all watches are synced, until shutdown is requested. Kinds that are
-/// not required are not waited for if they are not installed or forbidden.
+/// not required are not waited for if they are not installed or forbidden. The kinds that the
+/// leader before has written are listed again: a watch of a standby may have been silent for
+/// minutes, and what it has not shown would be launched or disrupted a second time.
 async fn run_as_leader(controllers: &Arc<Controllers>, watches: Vec<WatchHandle>, mut stop: ShutdownSignal) {
+    let now = Instant::now();
+    let since = now.checked_sub(LIST_AGE_MAX).unwrap_or(now);
     for mut watch in watches {
-        let is_required = REQUIRED_KINDS.contains(&watch.kind().name);
-        let ready =
-            async { if is_required { watch.wait_until_synced().await } else { watch.wait_until_answered().await } };
+        let kind = watch.kind().name;
+        let ready = async {
+            if FRESH_KINDS.contains(&kind) {
+                watch.list_since(since).await;
+            }
+            if REQUIRED_KINDS.contains(&kind) {
+                watch.wait_until_synced().await;
+            } else {
+                watch.wait_until_answered().await;
+            }
+        };
         tokio::select! {
             biased;
             () = stop.requested() => return,

@@ -13,6 +13,7 @@
 
 mod requests;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::TryStreamExt as _;
@@ -97,6 +98,10 @@ pub struct WatchProgress {
     /// or if the last list succeeded. A server that answers that the kind is not installed or
     /// forbidden counts as success: it answers, and another attempt would not help.
     pub unanswered_since: Option<Instant>,
+    /// The time at which the last successful list was requested. `None` before the first.
+    pub listed_at: Option<Instant>,
+    /// The time at which a list, an event or a bookmark last arrived. `None` before the first.
+    pub heard_at: Option<Instant>,
 }
 
 impl WatchProgress {
@@ -107,6 +112,13 @@ impl WatchProgress {
             WatchPhase::NotInstalled | WatchPhase::Forbidden(_) => true,
             WatchPhase::Starting | WatchPhase::Watching | WatchPhase::Failing(_) => self.is_synced,
         }
+    }
+
+    /// Returns true if the last list was requested at `since` or later, or if there is nothing to
+    /// list.
+    fn is_listed_since(&self, since: Instant) -> bool {
+        let has_nothing = matches!(&self.phase, WatchPhase::NotInstalled | WatchPhase::Forbidden(_));
+        has_nothing || self.listed_at.is_some_and(|at| at >= since)
     }
 
     /// Returns the time for which neither a list nor a watch has succeeded. Zero while a watch is
@@ -148,6 +160,8 @@ impl WatchSettings {
 pub struct WatchHandle {
     kind: WatchedKind,
     progress: signal::Receiver<WatchProgress>,
+    /// Lists that were requested before this time are repeated.
+    list_again: Arc<signal::Sender<Option<Instant>>>,
 }
 
 impl WatchHandle {
@@ -171,6 +185,20 @@ impl WatchHandle {
     /// not installed or forbidden. Never resolves if the watch is dropped before.
     pub async fn wait_until_answered(&mut self) {
         self.wait_until(WatchProgress::is_answered).await;
+    }
+
+    /// Lists again unless the last list was requested at `since` or later, and resolves once that
+    /// list has been delivered. Afterwards all changes before `since` have been delivered, which an
+    /// open watch does not guarantee: its connection may be dead. Never resolves if the watch is
+    /// dropped before.
+    pub async fn list_since(&mut self, since: Instant) {
+        self.list_again.send_replace(Some(since));
+        self.wait_until(|progress| progress.is_listed_since(since)).await;
+    }
+
+    /// Returns true if neither a list nor an event nor a bookmark has arrived since this time.
+    pub fn is_silent_since(&self, since: Instant) -> bool {
+        self.progress.borrow().heard_at.is_none_or(|at| at < since)
     }
 
     async fn wait_until(&mut self, condition: impl FnMut(&WatchProgress) -> bool) {
@@ -200,10 +228,13 @@ where
         is_synced: false,
         version: 0,
         unanswered_since: Some(Instant::now()),
+        listed_at: None,
+        heard_at: None,
     };
     let (sender, progress) = signal::channel(start);
     let rng = Rng::new(settings.seed).fork(settings.kind.plural);
-    let handle = WatchHandle { kind: settings.kind, progress };
+    let (list_again, list_requests) = signal::channel(None);
+    let handle = WatchHandle { kind: settings.kind, progress, list_again: Arc::new(list_again) };
     let work = Watcher {
         client,
         settings,
@@ -211,6 +242,7 @@ where
         rng,
         failures: 0,
         expired_watches: 0,
+        list_requests,
         on_update,
         marker: std::marker::PhantomData,
     };
@@ -226,6 +258,8 @@ struct Watcher<T, F> {
     failures: u32,
     /// Watches in a row that the server ended with 410 Gone before they delivered anything.
     expired_watches: u32,
+    /// Lists that were requested before this time must be repeated.
+    list_requests: signal::Receiver<Option<Instant>>,
     on_update: F,
     marker: std::marker::PhantomData<fn(T)>,
 }
@@ -238,18 +272,37 @@ enum WatchStep {
     Watch(String),
 }
 
+/// Resolves once a list is requested that is newer than the last one.
+async fn list_requested_after(mut requests: signal::Receiver<Option<Instant>>, listed_at: Option<Instant>) {
+    let is_newer = |since: &Option<Instant>| since.is_some_and(|since| listed_at.is_none_or(|at| at < since));
+    if requests.wait_for(is_newer).await.is_err() {
+        std::future::pending::<()>().await;
+    }
+}
+
 impl<T: DeserializeOwned + Send, F: FnMut(WatchUpdate<T>)> Watcher<T, F> {
     async fn run(mut self) {
         let mut step = WatchStep::List;
         loop {
             step = match step {
                 WatchStep::List => self.list().await,
-                WatchStep::Watch(version) => self.watch_from(version).await,
+                WatchStep::Watch(version) => {
+                    let (requests, listed_at) = (self.list_requests.clone(), self.progress.borrow().listed_at);
+                    tokio::select! {
+                        biased;
+                        () = list_requested_after(requests, listed_at) => {
+                            self.mark_unanswered();
+                            WatchStep::List
+                        }
+                        next = self.watch_from(version) => next,
+                    }
+                }
             };
         }
     }
 
     async fn list(&mut self) -> WatchStep {
+        let listed_at = Some(Instant::now());
         match requests::list::<T>(&self.client, &self.settings).await {
             Ok((objects, version)) => {
                 if self.progress.borrow().phase == WatchPhase::NotInstalled {
@@ -258,6 +311,7 @@ impl<T: DeserializeOwned + Send, F: FnMut(WatchUpdate<T>)> Watcher<T, F> {
                 self.failures = 0;
                 self.mark_answered();
                 (self.on_update)(WatchUpdate::Reset(objects));
+                self.progress.send_modify(|progress| progress.listed_at = listed_at);
                 self.set_progress(WatchPhase::Watching, true, &version);
                 WatchStep::Watch(version)
             }
@@ -408,6 +462,9 @@ impl<T: DeserializeOwned + Send, F: FnMut(WatchUpdate<T>)> Watcher<T, F> {
             progress.phase = phase;
             progress.is_synced = is_synced;
             progress.version = version.parse().unwrap_or(progress.version);
+            if progress.phase == WatchPhase::Watching {
+                progress.heard_at = Some(Instant::now());
+            }
         });
     }
 }

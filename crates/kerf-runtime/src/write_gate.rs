@@ -2,14 +2,16 @@
 //! requests unless the lease was renewed recently.
 //!
 //! A process can be stopped at any instant, also between its last check of the lease and a write.
-//! So the check happens below all queues and rate limits, right before the request is sent. What
-//! remains is the time that the request itself needs.
+//! So the check happens below all queues and rate limits, right before the request is sent, and
+//! again whenever the request makes progress: a process that was stopped while a connection opened
+//! does not send the write afterwards.
 
-use std::future::{Ready, ready};
+use std::future::{Future as _, poll_fn};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 
-use futures::future::Either;
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
 use http::{Method, Request, Response};
 use kube::Client;
 use kube::client::Body;
@@ -69,11 +71,11 @@ impl<S, B, R> Service<Request<B>> for Gated<S>
 where
     S: Service<Request<B>, Response = Response<R>>,
     S::Error: Into<BoxError>,
+    S::Future: Send + 'static,
 {
     type Response = Response<R>;
     type Error = BoxError;
-    type Future =
-        Either<Ready<Result<Response<R>, BoxError>>, futures::future::MapErr<S::Future, fn(S::Error) -> BoxError>>;
+    type Future = BoxFuture<'static, Result<Response<R>, BoxError>>;
 
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
         self.inner.poll_ready(context).map_err(Into::into)
@@ -81,10 +83,16 @@ where
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
         let is_write = !matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS);
-        if is_write && !self.gate.is_open() {
-            return Either::Left(ready(Err(Box::new(LeaseExpired))));
-        }
-        Either::Right(futures::TryFutureExt::map_err(self.inner.call(request), Into::into as fn(S::Error) -> BoxError))
+        let gate = self.gate.clone();
+        let is_sent = !is_write || gate.is_open();
+        let mut response = is_sent.then(|| Box::pin(self.inner.call(request)));
+        poll_fn(move |context| match &mut response {
+            // If the write was sent already, its response is lost.
+            _ if is_write && !gate.is_open() => Poll::Ready(Err(LeaseExpired.into())),
+            Some(response) => response.as_mut().poll(context).map_err(Into::into),
+            None => Poll::Ready(Err(LeaseExpired.into())),
+        })
+        .boxed()
     }
 }
 
@@ -114,5 +122,26 @@ mod tests {
             assert!(!send(method).await);
         }
         assert!(send(Method::GET).await);
+    }
+    // spec 07 #69
+    #[tokio::test(start_paused = true)]
+    async fn a_write_that_waits_for_its_connection_is_not_sent_after_the_deadline() {
+        let gate = WriteGate::default();
+        let sent = Arc::new(Mutex::new(0));
+        let counter = sent.clone();
+        let service = gate.layer(tower::service_fn(move |_: Request<()>| {
+            let counter = counter.clone();
+            async move {
+                tokio::time::sleep(Duration::from_secs(20)).await;
+                *counter.lock().unwrap() += 1;
+                Ok::<_, Infallible>(Response::new(()))
+            }
+        }));
+        for (open_for, expected) in [(10, 0), (30, 1)] {
+            gate.open_until(Instant::now() + Duration::from_secs(open_for));
+            let request = Request::builder().method(Method::POST).body(()).unwrap();
+            assert_eq!(service.clone().oneshot(request).await.is_ok(), expected == 1);
+            assert_eq!(*sent.lock().unwrap(), expected, "open for {open_for} s");
+        }
     }
 }

@@ -84,6 +84,7 @@ impl Controllers {
             watches.add(WatchedKind::of::<apps::v1::StatefulSet>(), Self::on_other::<StatefulSet>);
             watches.add(WatchedKind::of::<core::v1::ReplicationController>(), Self::on_other::<ReplicationController>);
         }
+        self.disruption.controller.set_watches(&watches.handles);
         (watches.handles, watches.tasks.into_iter().collect::<FuturesUnordered<_>>().collect::<()>().boxed())
     }
 

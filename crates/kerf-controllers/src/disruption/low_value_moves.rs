@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
 use kerf_api::slim::{Node, Pod, Str};
-use kerf_engine::{DisruptionCommand, DisruptionPlan, Input, Price, is_large_wave, pod_requests};
+use kerf_engine::{DisruptionCommand, Input, Price, is_large_wave, pod_requests};
 
 /// Age from which a pod is settled.
 const SETTLED_POD_AGE_MIN: SignedDuration = SignedDuration::from_hours(1);
@@ -34,15 +34,19 @@ pub(crate) fn cooldown_until(emptied: usize, nodes: usize, now: Timestamp) -> Op
     is_large_wave(emptied, nodes).then(|| now.saturating_add(WAVE_COOLDOWN).unwrap_or(Timestamp::MAX))
 }
 
-/// Returns the indices of the plan's commands that are held. All pods count as settled until
-/// `cooldown_end`; `None` means that there is no cooldown.
+/// Returns the indices of the commands that are held. `price_before` is the price of all nodes. All
+/// pods count as settled until `cooldown_end`; `None` means that there is no cooldown.
+///
+/// Call it when commands are found, and again when they are validated: pods that settled between
+/// the two would otherwise be moved.
 pub(crate) fn low_value_moves(
     input: &Input,
-    plan: &DisruptionPlan,
+    commands: &[DisruptionCommand],
+    price_before: Price,
     cooldown_end: Option<Timestamp>,
 ) -> BTreeSet<usize> {
     let commands: Vec<(usize, &DisruptionCommand)> =
-        plan.commands.iter().enumerate().filter(|(_, command)| command.method.is_for_savings()).collect();
+        commands.iter().enumerate().filter(|(_, command)| command.method.is_for_savings()).collect();
     if commands.is_empty() {
         return BTreeSet::new();
     }
@@ -59,7 +63,7 @@ pub(crate) fn low_value_moves(
     let held: Vec<(usize, &DisruptionCommand)> =
         commands.into_iter().filter(|(_, command)| is_low_value(command)).collect();
     let saved: Price = held.iter().map(|(_, command)| command.saved()).sum();
-    if saved.times(HELD_SAVINGS_DIVISOR) >= plan.price_before {
+    if saved.times(HELD_SAVINGS_DIVISOR) >= price_before {
         return BTreeSet::new();
     }
     held.into_iter().map(|(index, _)| index).collect()

@@ -19,21 +19,24 @@ use kerf_cloud::InstanceTypesError;
 use kerf_engine::catalogue::{InstanceTypes, Offering};
 use kerf_engine::{
     DisruptionCommand, DisruptionPlan, DisruptionSettings, Input, Method, MethodFilter, MethodReport, Passes,
-    PlannedClaim, ReservedMode, UnsupportedStorage, ValidationFailure, consolidation_deferred_until, next_commands,
-    validate_all,
+    PlannedClaim, Price, ReservedMode, UnsupportedStorage, ValidationFailure, consolidation_deferred_until,
+    next_commands, validate_all,
 };
-use kerf_runtime::{ReconcileAction, Rng, same_process};
-use kerf_state::{InputContext, TrackedClaim};
+use kerf_runtime::{ReconcileAction, Rng, WatchHandle, same_process};
+use kerf_state::InputContext;
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tracing::{debug, error};
 
 use super::churn_backoff::{self, DriftBackoffs, OfferingKey};
 use super::consolidation_timestamp::{CONSOLIDATION_RECHECK_INTERVAL, ConsolidationTimestamp};
-use super::decision::{Decision, log_decision};
-use super::history::{DecisionHistory, HeldCommand};
+use super::decision::Decision;
+use super::fresh_view::{FreshView, Refresh};
+use super::held_commands::split_held_commands;
+use super::history::DecisionHistory;
+use super::low_value_moves::{cooldown_until, low_value_moves};
 use super::queue::CommandQueue;
 use super::step_times::{self, StepTimes};
-use super::{low_value_moves, next_change, report, taint};
+use super::{next_change, report, taint};
 use crate::context::Context;
 use crate::error::Error;
 use kerf_operator::logs::reference;
@@ -58,6 +61,7 @@ pub(crate) struct DisruptionController {
     drift_backoffs: Arc<DriftBackoffs>,
     history: Arc<DecisionHistory>,
     consolidation_timestamp: ConsolidationTimestamp,
+    fresh_view: FreshView,
     state: Mutex<PassState>,
     command_id_rng: Mutex<Rng>,
 }
@@ -85,6 +89,8 @@ struct PassState {
 struct WaitingCommands {
     method: Method,
     commands: Vec<DisruptionCommand>,
+    /// Price of all nodes when the commands were found.
+    price_before: Price,
     since: Timestamp,
     due: Timestamp,
 }
@@ -112,6 +118,7 @@ impl DisruptionController {
             drift_backoffs,
             history,
             consolidation_timestamp: ConsolidationTimestamp::new(now),
+            fresh_view: FreshView::default(),
             state: Mutex::default(),
             command_id_rng,
         }
@@ -120,6 +127,11 @@ impl DisruptionController {
     /// Records that a change may have opened an opportunity for consolidation.
     pub(crate) fn mark_unconsolidated(&self) {
         self.consolidation_timestamp.mark_unconsolidated(self.ctx.now());
+    }
+
+    /// Sets the watches that must be fresh before nodes are disrupted.
+    pub(crate) fn set_watches(&self, watches: &[WatchHandle]) {
+        self.fresh_view.set_watches(watches);
     }
 
     fn state(&self) -> MutexGuard<'_, PassState> {
@@ -150,6 +162,11 @@ impl DisruptionController {
         };
         let mut rejected = None;
         if let Some(waiting) = waiting {
+            if self.fresh_view.refresh().await == Refresh::TimedOut {
+                let due = now.saturating_add(REJECTED_RETRY_DELAY).unwrap_or(Timestamp::MAX);
+                self.state().waiting = Some(WaitingCommands { due, ..waiting });
+                return Ok(ReconcileAction::RequeueAfter(REJECTED_RETRY_DELAY));
+            }
             rejected = Some(waiting.method);
             if self.validate_waiting_commands(waiting).await? {
                 return Ok(ReconcileAction::RequeueAfter(Duration::ZERO));
@@ -184,7 +201,7 @@ impl DisruptionController {
     /// is the method whose commands validation has just rejected; only later methods are tried.
     async fn find_commands(&self, timestamp: Timestamp, rejected: Option<Method>) -> Result<ReconcileAction, Error> {
         let mut methods = rejected.map_or(MethodFilter::ALL, |method| MethodFilter::ALL.after_method(method));
-        let mut all_held = Vec::new();
+        let (mut all_held, mut is_fresh) = (Vec::new(), false);
         loop {
             let snapshot = self.take_snapshot().await;
             let started = self.ctx.clock.elapsed();
@@ -197,7 +214,8 @@ impl DisruptionController {
             report::report_plan(&self.ctx, &snapshot.input, &plan);
             report::report_malformed_pools(&self.ctx, &plan, &mut self.state().reported_malformed);
             let now = self.ctx.now();
-            let (commands, held) = self.split_held_commands(&snapshot.input, &plan);
+            let cooldown_end = self.state().cooldown_until;
+            let (commands, held) = split_held_commands(&self.ctx, &snapshot.input, &plan, cooldown_end);
             let latest = now.saturating_add(CONSOLIDATION_RECHECK_INTERVAL).unwrap_or(Timestamp::MAX);
             let latest =
                 self.state().cooldown_until.filter(|until| now < *until).map_or(latest, |until| latest.min(until));
@@ -209,6 +227,7 @@ impl DisruptionController {
                     all_held.push(command);
                 }
             }
+            let price_before = plan.price_before;
             self.history.record_pass(plan, all_held.clone(), now, self.ctx.clock.elapsed().saturating_sub(started));
             let Some(method) = method else {
                 if let Some(until) = pending_nodes_until {
@@ -227,6 +246,12 @@ impl DisruptionController {
             }
             return match method {
                 Method::StaticDrift | Method::Drift => {
+                    // These commands start without validation.
+                    match self.fresh_view.refresh().await {
+                        Refresh::Listed if !std::mem::replace(&mut is_fresh, true) => continue,
+                        Refresh::NotNeeded | Refresh::Listed => {}
+                        Refresh::TimedOut => return Ok(ReconcileAction::RequeueAfter(REJECTED_RETRY_DELAY)),
+                    }
                     self.start_commands(&snapshot, commands).await?;
                     Ok(ReconcileAction::RequeueAfter(Duration::ZERO))
                 }
@@ -237,7 +262,7 @@ impl DisruptionController {
                         }
                     }
                     let due = now.saturating_add(VALIDATION_DELAY).unwrap_or(Timestamp::MAX);
-                    self.state().waiting = Some(WaitingCommands { method, commands, since: now, due });
+                    self.state().waiting = Some(WaitingCommands { method, commands, price_before, since: now, due });
                     Ok(ReconcileAction::RequeueAfter(VALIDATION_DELAY))
                 }
             };
@@ -280,13 +305,7 @@ impl DisruptionController {
             }
             if let Some(why) = why {
                 let abandoned = self.new_decision(command.clone());
-                if command.method == Method::Emptiness {
-                    let message =
-                        "abandoning empty node consolidation attempt due to pod churn, command is no longer valid";
-                    log_decision!(debug, abandoned, error = %why, "{message}");
-                } else {
-                    log_decision!(debug, abandoned, error = %why, "abandoning consolidation attempt, command is no longer valid");
-                }
+                report::log_abandoned(&abandoned, &why);
                 if command.method != Method::Emptiness {
                     report::publish_rejected(&self.ctx, command, why.category());
                 }
@@ -295,6 +314,11 @@ impl DisruptionController {
         let took = self.ctx.now().duration_since(waiting.since).as_secs_f64();
         let reason = waiting.method.reason().to_string().to_lowercase();
         metrics.evaluation_duration.observe(&[&reason, waiting.method.consolidation_type()], took);
+        // Pods may have settled since the commands were found.
+        let cooldown_end = self.state().cooldown_until;
+        let low_value = low_value_moves(&snapshot.input, &valid_commands, waiting.price_before, cooldown_end);
+        let mut indices = 0..;
+        valid_commands.retain(|_| indices.next().is_none_or(|index| !low_value.contains(&index)));
         if valid_commands.is_empty() {
             return Ok(false);
         }
@@ -302,7 +326,7 @@ impl DisruptionController {
         self.state().pending_nodes_since = None;
         let savings_commands = valid_commands.iter().filter(|command| command.method.is_for_savings());
         let emptied = savings_commands.map(|command| command.nodes.len()).sum();
-        if let Some(end) = low_value_moves::cooldown_until(emptied, snapshot.input.node_claims.len(), self.ctx.now()) {
+        if let Some(end) = cooldown_until(emptied, snapshot.input.node_claims.len(), self.ctx.now()) {
             self.state().cooldown_until = Some(end);
         }
         self.start_commands(&snapshot, valid_commands).await?;
@@ -323,38 +347,6 @@ impl DisruptionController {
         });
         let starts: Vec<_> = starts.collect();
         Error::combine(join_all(starts).await.into_iter().filter_map(Result::err).collect())
-    }
-
-    /// Splits the plan's commands into those that may start and those that must wait. A command
-    /// waits if static capacity is disabled, if the claim's condition `Drifted` is not written yet,
-    /// if the command would undo a recent move, or if it moves settled pods and saves little.
-    fn split_held_commands(&self, input: &Input, plan: &DisruptionPlan) -> (Vec<DisruptionCommand>, Vec<HeldCommand>) {
-        let low_value = low_value_moves::low_value_moves(input, plan, self.state().cooldown_until);
-        let cluster = self.ctx.cluster.lock();
-        let (mut commands, mut held) = (Vec::new(), Vec::new());
-        for (index, command) in plan.commands.iter().enumerate() {
-            let nodes = || command.nodes.iter().map(|node| node.name.clone()).collect();
-            let is_drift = matches!(command.method, Method::StaticDrift | Method::Drift);
-            let is_marked_drifted =
-                |claim: &Str| cluster.get::<TrackedClaim>(claim).is_some_and(|claim| report::claim_is_drifted(claim));
-            if command.method == Method::StaticDrift && !self.ctx.settings.static_capacity {
-                let message = "StaticCapacity is disabled, so nodes of static NodePools are not replaced".to_owned();
-                held.push(HeldCommand { nodes: nodes(), code: "StaticCapacityDisabled", message });
-            } else if is_drift && !command.nodes.iter().all(|node| is_marked_drifted(&node.claim)) {
-                let message = "NodeClaim does not have the condition Drifted yet".to_owned();
-                held.push(HeldCommand { nodes: nodes(), code: "AwaitingDrifted", message });
-            } else if let Some(until) = churn_backoff::reversed_move_wait_until(&cluster, command, input.at) {
-                let message = format!("The command would undo a recent move, so it waits until {until}");
-                held.push(HeldCommand { nodes: nodes(), code: "ReversedMove", message });
-            } else if low_value.contains(&index) {
-                let message = "The command would move settled pods and save little, so it waits until such commands \
-                               together save 2.5% of the cluster's cost";
-                held.push(HeldCommand { nodes: nodes(), code: "SmallChange", message: message.to_owned() });
-            } else {
-                commands.push(command.clone());
-            }
-        }
-        (commands, held)
     }
 
     /// Returns the engine's input, with active commands and all back-offs.

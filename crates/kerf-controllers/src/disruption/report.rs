@@ -10,12 +10,12 @@ use kerf_api::duration::evaluate_do_not_disrupt;
 use kerf_api::nodepool::NodePool;
 use kerf_api::pause::Pause;
 use kerf_api::slim::{Node, Str};
-use kerf_engine::{BlockReason, DisruptionCommand, DisruptionPlan, Input};
+use kerf_engine::{BlockReason, DisruptionCommand, DisruptionPlan, Input, Method, ValidationFailure};
 use kerf_state::{TrackedClaim, disruption_pause};
 use tracing::error;
 
 use super::balanced_policy;
-use super::decision::{describe_for_node, format_dollars};
+use super::decision::{Decision, describe_for_node, format_dollars, log_decision};
 use crate::context::Context;
 use crate::events::{self, Event};
 
@@ -218,6 +218,16 @@ pub(crate) fn publish_candidates(ctx: &Context, command: &DisruptionCommand) {
     // Nodes that are deleted without replacement get their Event on deletion (spec 03 §8.5).
     if !command.replacements.is_empty() {
         publish_for_each_node(ctx, command, events::disruption::consolidation_candidate);
+    }
+}
+
+/// Logs that a command is not carried out, because validation has rejected it.
+pub(crate) fn log_abandoned(abandoned: &Decision, why: &ValidationFailure) {
+    if abandoned.command.method == Method::Emptiness {
+        let message = "abandoning empty node consolidation attempt due to pod churn, command is no longer valid";
+        log_decision!(debug, abandoned, error = %why, "{message}");
+    } else {
+        log_decision!(debug, abandoned, error = %why, "abandoning consolidation attempt, command is no longer valid");
     }
 }
 

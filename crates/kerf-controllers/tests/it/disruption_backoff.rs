@@ -91,15 +91,19 @@ fn prices_lower_by(thousandths: u32) -> [f64; 3] {
     [0.4 - f64::from(thousandths) / 1000.0, 0.4, 0.4]
 }
 
+async fn cluster_with_pod_age(minutes: u64, thousandths: u32) -> TestCluster {
+    cluster_with_pod_age_seconds(minutes * 60, thousandths).await
+}
+
 /// Creates a cluster with one large node, which was the cheapest, whose only pod has this age when
 /// small instances become slightly cheaper.
-async fn cluster_with_pod_age(minutes: u64, thousandths: u32) -> TestCluster {
+async fn cluster_with_pod_age_seconds(seconds: u64, thousandths: u32) -> TestCluster {
     let mut cluster = TestCluster::start(consolidating_pool(json!({}))).await;
     cluster.catalogue = catalogue_with_prices(INVERTED_PRICES);
     cluster.restart();
     cluster.deploy("web", 1, "500m", json!({})).await;
     cluster.wait_until("the pod runs", 60, async |cluster| cluster.is_settled(1, &["l"]).await).await;
-    cluster.advance(minutes * 60).await;
+    cluster.advance(seconds).await;
     cluster.catalogue = catalogue_with_prices(prices_lower_by(thousandths));
     cluster.restart();
     cluster
@@ -119,6 +123,15 @@ async fn settled_pods_are_not_moved_for_low_savings() {
             cluster.is_settled(1, &["s"]).await
         })
         .await;
+}
+
+// spec 03 §16 rule 24: the second look
+#[tokio::test(start_paused = true)]
+async fn pods_that_settle_before_validation_are_not_moved_for_low_savings() {
+    let cluster = cluster_with_pod_age_seconds(3600 - 12, 9).await;
+    cluster.advance(20 * 60).await;
+    assert!(cluster.is_settled(1, &["l"]).await, "the pod settled between the first look and the second");
+    assert_eq!(held_codes(&cluster), [json!("SmallChange")]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -313,3 +313,25 @@ async fn a_leader_whose_watches_are_not_answered_gives_up_the_lease_and_stays_a_
     env.wait(300).await;
     assert!(one.is_leader(), "it leads again once it sees the cluster");
 }
+
+// spec 07 #74
+#[tokio::test(start_paused = true)]
+async fn a_new_leader_knows_what_its_watches_have_not_shown() {
+    let env = TestEnv::without_controllers().await;
+    env.create::<NodePool>(pool("general", json!({}))).await;
+    let one = start(&env, "kerf-one");
+    env.wait(1).await;
+    // The connections of the standby die without notice.
+    let silent = FaultRule::new(Fault::SilentWatch { after: std::time::Duration::ZERO }, 1_000_000);
+    let resources = vec!["nodeclaims".into(), "nodes".into()];
+    env.server.set_faults(vec![FaultRule { user_agent_prefix: "kerf-two".into(), resources, ..silent }], 1);
+    let two = start(&env, "kerf-two");
+    env.wait(5).await;
+    env.pending_pod("web", "60", json!({})).await;
+    env.wait(5).await;
+    assert_eq!(env.claims().await.len(), 1);
+    one.kill().await;
+    env.wait(40).await;
+    assert!(two.is_leader());
+    assert_eq!(env.claims().await.len(), 1, "nothing is launched twice");
+}

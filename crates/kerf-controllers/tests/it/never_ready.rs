@@ -32,6 +32,15 @@ async fn a_claim_whose_node_is_never_ready_is_replaced_once() {
     // The replacement is not Ready either. It stays, because the cause is not the instance.
     env.wait(2 * 3600).await;
     assert_eq!(env.only_claim().await.metadata.name, second.metadata.name);
+
+    // Another node of the NodePool becomes Ready, so the cause was the instance after all.
+    env.create_claim("other", json!({})).await;
+    env.wait(5).await;
+    let claims = env.claims().await;
+    let other = claims.iter().find(|claim| claim.metadata.name.as_deref() == Some("other")).unwrap();
+    env.make_ready(other.status.as_ref().unwrap().node_name.as_deref().unwrap()).await;
+    env.wait(10 * 60).await;
+    assert!(env.claims().await.iter().all(|claim| claim.metadata.name != second.metadata.name));
 }
 
 // spec 04 #149

@@ -335,3 +335,29 @@ async fn a_server_that_expires_every_watch_is_not_listed_in_a_busy_loop() {
     assert!((4..=9).contains(&lists), "{lists} lists in a minute");
     assert!(handle.progress().is_synced);
 }
+
+// spec 07 #74
+#[tokio::test(start_paused = true)]
+async fn a_list_is_repeated_on_request_unless_it_is_newer() {
+    let open = || HangingResponse::OpenAfter(String::new());
+    let second = complete(page(12, "", &[thing("a", 12, 1.into())]));
+    let (client, queries) = hanging_client(vec![complete(page(9, "", &[])), open(), second, open()]);
+    let (mut handle, work) = watch::<Thing, _>(client, WatchSettings::new(KIND, 1), |_| {});
+    let start = Instant::now();
+    let requests = async {
+        handle.wait_until_synced().await;
+        assert!(!handle.is_silent_since(start));
+        tokio::time::sleep(Duration::from_mins(1)).await;
+        handle.list_since(start).await;
+        assert_eq!(handle.progress().version, 9, "the first list is new enough");
+        assert!(handle.is_silent_since(Instant::now()));
+        handle.list_since(Instant::now()).await;
+        assert_eq!(handle.progress().version, 12);
+        assert!(!handle.is_silent_since(Instant::now()));
+    };
+    tokio::select! {
+        () = work => unreachable!("a watch never ends"),
+        () = requests => {}
+    }
+    assert_eq!(queries.lock().unwrap()[..3], ["list", "watch", "list"]);
+}

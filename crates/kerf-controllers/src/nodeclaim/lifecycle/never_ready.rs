@@ -1,13 +1,16 @@
 //! Nodes that register and are never Ready (spec 04 §5.6): a kubelet that fails, or a network that
 //! never starts. Their pods would wait for ever, because decisions count the node as capacity that
 //! is about to be available. The claim is deleted once, with an Event; its pods get another claim,
-//! which carries an annotation and is not deleted for this reason again.
+//! which carries an annotation. That claim is not deleted for this reason, unless other nodes of
+//! its NodePool became Ready meanwhile: then the cause is the instance, not the NodePool.
 //!
 //! A node that was Ready once is not concerned: startup taints and devices may take any time.
 
 use std::time::Duration;
 
+use jiff::Timestamp;
 use kerf_api::annotations::kerf::REPLACES_NEVER_READY;
+use kerf_api::labels::NODEPOOL;
 use kerf_api::slim::{Node, NodeCondition};
 use kerf_runtime::{ApiError, ReconcileAction};
 use tracing::info;
@@ -20,6 +23,8 @@ use kerf_operator::logs::reference;
 
 /// Time after registration within which a node must have been Ready once.
 const NEVER_READY_TIMEOUT: Duration = Duration::from_mins(30);
+/// Time between two checks whether other nodes of a replacement's NodePool became Ready.
+const REPLACEMENT_CHECK_INTERVAL: Duration = Duration::from_mins(5);
 
 impl Lifecycle {
     pub(super) async fn check_never_ready(&self, update: &mut ClaimUpdate) -> Result<LifecycleStep, Error> {
@@ -40,9 +45,7 @@ impl Lifecycle {
             self.ready_once().insert(uid);
             return Ok(LifecycleStep::Continue(ReconcileAction::Done));
         }
-        let annotations = update.claim.metadata.annotations.as_ref();
-        let is_replacement = annotations.is_some_and(|annotations| annotations.contains_key(REPLACES_NEVER_READY));
-        if is_replacement || self.ready_once().contains(&uid) {
+        if self.ready_once().contains(&uid) {
             return Ok(LifecycleStep::Continue(ReconcileAction::Done));
         }
         let now = self.ctx.now();
@@ -55,7 +58,25 @@ impl Lifecycle {
             let left = NEVER_READY_TIMEOUT.saturating_sub(age);
             return Ok(LifecycleStep::Continue(ReconcileAction::RequeueAfter(left)));
         }
+        let annotations = update.claim.metadata.annotations.as_ref();
+        let is_replacement = annotations.is_some_and(|annotations| annotations.contains_key(REPLACES_NEVER_READY));
+        if is_replacement && !self.has_initialized_claim_since(update, registered) {
+            return Ok(LifecycleStep::Continue(ReconcileAction::RequeueAfter(REPLACEMENT_CHECK_INTERVAL)));
+        }
         self.delete_never_ready(update, &node).await
+    }
+
+    /// Returns true if another claim of the claim's NodePool was initialized after `since`.
+    fn has_initialized_claim_since(&self, update: &ClaimUpdate, since: Timestamp) -> bool {
+        let labels = update.claim.metadata.labels.as_ref();
+        let Some(pool) = labels.and_then(|labels| labels.get(NODEPOOL)) else { return false };
+        let cluster = self.ctx.cluster.lock();
+        cluster.claims_of_pool(pool).any(|other| {
+            let lifecycle = &other.engine_claim.lifecycle;
+            lifecycle.is_initialized
+                && lifecycle.initialized_at.is_some_and(|at| at > since)
+                && other.name() != update.name()
+        })
     }
 
     async fn delete_never_ready(&self, update: &ClaimUpdate, node: &Node) -> Result<LifecycleStep, Error> {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::batch::v1::Job;
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{LimitRange, Pod};
 use kerf_api::nodepool::NodePool;
 use kube::ResourceExt as _;
 use serde_json::json;
@@ -167,6 +167,32 @@ fn daemons_are_counted_before_they_run() {
         cluster.wait_until_running("agent", 1).await;
         let node = cluster.only_node().await;
         assert_eq!(node_label(&node, "karpenter.kwok.sh/instance-cpu"), "2");
+    });
+}
+
+// spec 02 §1.5: a LimitRange gives daemon pods requests that their template does not have
+#[test]
+fn daemon_pods_with_defaults_of_a_limit_range_lead_to_no_endless_launches() {
+    run_scenario(async |cluster| {
+        let limits = json!({"limits": [{"type": "Container", "defaultRequest": {"cpu": "2", "memory": "64Mi"}}]});
+        cluster.create_namespaced::<LimitRange>(json!({"metadata": {"name": "defaults"}, "spec": limits})).await;
+        let requirements = json!([
+            {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"]},
+            {"key": "karpenter.kwok.sh/instance-cpu", "operator": "In", "values": ["4", "8"]}]);
+        cluster.create_pool("general", json!({"template": {"spec": {"requirements": requirements}}})).await;
+        // The pods of the DaemonSet preempt those of the Deployment.
+        let template = json!({"metadata": {"labels": {"app": "agent"}}, "spec": {
+            "priorityClassName": "system-node-critical",
+            "containers": [{"name": "c", "image": "i:1", "resources": {"requests": {"memory": "64Mi"}}}]}});
+        let agent = json!({"metadata": {"name": "agent"}, "spec": {"selector": {"matchLabels": {"app": "agent"}}, "template": template}});
+        cluster.create_namespaced::<DaemonSet>(agent).await;
+        cluster.start_kerf();
+        cluster.create_deployment("web", 4, "3", json!({})).await;
+        cluster.wait_until_running("web", 4).await;
+        cluster.sleep_seconds(20).await;
+        cluster.wait_until_running("web", 4).await;
+        let claims = cluster.claims().await.len();
+        assert!(claims <= 12, "{claims} NodeClaims for four pods");
     });
 }
 

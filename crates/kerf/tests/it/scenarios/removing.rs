@@ -1,5 +1,8 @@
 //! Termination: a node is drained before it is deleted, and its pods run elsewhere.
 
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kerf_api::nodeclaim::NodeClaim;
@@ -134,5 +137,29 @@ fn no_pod_is_placed_on_a_node_that_is_being_deleted() {
         cluster.create_deployment("late", 1, "100m", json!({})).await;
         cluster.wait_until_running("late", 1).await;
         assert!(cluster.pods("late").await.iter().all(|pod| node_of(pod) != node.name_any()));
+    });
+}
+
+// spec 04 #151
+#[test]
+fn deleting_a_static_pool_in_the_foreground_launches_nothing_more() {
+    run_scenario(async |cluster| {
+        cluster.create_pool("fixed", json!({"replicas": 3})).await;
+        cluster.start_kerf_with_static_capacity();
+        cluster.wait_until_initialized(3).await;
+        let originals: BTreeSet<String> = cluster.claims().await.iter().map(kube::ResourceExt::name_any).collect();
+        // The claims are deleted before their pool.
+        cluster.cluster_scoped::<NodePool>().delete("fixed", &DeleteParams::foreground()).await.unwrap();
+        let seen = RefCell::new(BTreeSet::new());
+        cluster
+            .wait_until("pool, claims and nodes are deleted", async || {
+                let claims = cluster.claims().await;
+                seen.borrow_mut().extend(claims.iter().map(kube::ResourceExt::name_any));
+                let pool = cluster.cluster_scoped::<NodePool>().get_opt("fixed").await.unwrap();
+                pool.is_none() && claims.is_empty() && cluster.nodes().await.is_empty()
+            })
+            .await;
+        seen.borrow_mut().extend(cluster.objects_with_events("NodeClaim").await);
+        assert_eq!(seen.into_inner(), originals);
     });
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, ReplicaSet};
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::coordination::v1::Lease;
-use k8s_openapi::api::core::v1::{Event, Node, Pod};
+use k8s_openapi::api::core::v1::{Event, LimitRange, Node, Pod};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kerf_api::crds::CrdVariant;
 use kerf_api::kwoknodeclass::KWOKNodeClass;
@@ -139,6 +139,7 @@ impl ScenarioCluster {
         self.delete_all::<PodDisruptionBudget>(self.namespaced()).await;
         self.delete_all::<Lease>(self.namespaced()).await;
         self.delete_all::<Event>(self.namespaced()).await;
+        self.delete_all::<LimitRange>(self.namespaced()).await;
         self.delete_all::<NodePool>(self.cluster_scoped()).await;
         self.delete_all::<NodeClaim>(self.cluster_scoped()).await;
         self.delete_all::<KWOKNodeClass>(self.cluster_scoped()).await;
@@ -166,7 +167,12 @@ impl ScenarioCluster {
 
     /// Starts Kerf without leader election.
     pub(crate) fn start_kerf(&mut self) {
-        self.spawn_kerf("kerf", None);
+        self.spawn_kerf("kerf", None, Settings::default());
+    }
+
+    /// Starts Kerf without leader election and with the feature gate for static pools.
+    pub(crate) fn start_kerf_with_static_capacity(&mut self) {
+        self.spawn_kerf("kerf", None, Settings { static_capacity: true, ..Settings::default() });
     }
 
     /// Starts Kerf with leader election under an identity.
@@ -177,10 +183,10 @@ impl ScenarioCluster {
             identity: identity.to_owned(),
             write_gate: WriteGate::default(),
         };
-        self.spawn_kerf(identity, Some(election));
+        self.spawn_kerf(identity, Some(election), Settings::default());
     }
 
-    fn spawn_kerf(&mut self, name: &str, leader_election: Option<LeaderElection>) {
+    fn spawn_kerf(&mut self, name: &str, leader_election: Option<LeaderElection>, settings: Settings) {
         let (client, clock) = (self.client.clone(), self.clock);
         let recorder = Arc::new(Recorder::new(client.clone(), clock, 7));
         let ctx = Context {
@@ -190,13 +196,13 @@ impl ScenarioCluster {
             clock,
             events: recorder.clone(),
             metrics: Arc::new(Metrics::new()),
-            settings: Arc::new(Settings::default()),
+            settings: Arc::new(settings),
         };
         let (shutdown, stop) = Shutdown::new();
-        let settings = ProcessSettings { leader_election, ..ProcessSettings::default() };
+        let process = ProcessSettings { leader_election, ..ProcessSettings::default() };
         let task = tokio::spawn(async move {
             // Losing the lease ends a process; the scenario notices it by the missing effects.
-            let _ = kerf_controllers::run(ctx, &settings, client, Some(recorder), stop).await;
+            let _ = kerf_controllers::run(ctx, &process, client, Some(recorder), stop).await;
         });
         self.kerf_tasks.push((name.to_owned(), KerfTask { shutdown, task }));
     }
@@ -314,6 +320,14 @@ impl ScenarioCluster {
         let params = ListParams::default().fields(&format!("reason={reason}"));
         let events: Api<Event> = Api::all(self.client.clone());
         events.list(&params).await.unwrap().items.into_iter().filter_map(|event| event.message).collect()
+    }
+
+    /// Returns the names of all objects of a kind that an event is about.
+    pub(crate) async fn objects_with_events(&self, kind: &str) -> Vec<String> {
+        let events: Api<Event> = Api::all(self.client.clone());
+        let events = events.list(&ListParams::default()).await.unwrap().items.into_iter();
+        let objects = events.map(|event| event.involved_object);
+        objects.filter(|object| object.kind.as_deref() == Some(kind)).filter_map(|object| object.name).collect()
     }
 
     /// Waits until Kerf publishes `FailedScheduling` for some pod.
