@@ -64,7 +64,7 @@ const NODE_CLASS: &str = r#"{"nodeClass": {"spec": {"amiSelectorTerms": [{"id": 
     "subnets": [{"SubnetId": "subnet-1", "AvailabilityZone": "us-west-2a", "AvailabilityZoneId": "usw2-az1",
                  "AvailableIpAddressCount": 9, "Tags": [{"Key": "team", "Value": "ab"}]}]}"#;
 
-/// Runs the controller for a class of x86_64 images with further fields of the spec. Returns the
+/// Runs the controller for a class of `x86_64` images with further fields of the spec. Returns the
 /// answer, and status, reason and message of a condition.
 fn node_class(change: impl FnOnce(String) -> String, more: &str, condition: &str) -> (Value, String) {
     let document = change(NODE_CLASS.replace("MORE", more)).replace("ARCH", "x86_64");
