@@ -177,7 +177,8 @@ impl Amis {
         for parameter in parameters {
             let kind = if parameter.is_mutable { ParameterKind::Latest } else { ParameterKind::Pinned };
             match self.parameters.get(&parameter.name, kind).await {
-                Ok(id) => variants.entry(id).or_default().extend(parameter.variants.iter().cloned()),
+                // Of several parameters that name one image, the last decides, as in Karpenter.
+                Ok(id) => _ = variants.insert(id, parameter.variants.clone()),
                 Err(error) => tracing::debug!(%error, parameter = parameter.name, "skipping parameter of an alias"),
             }
         }

@@ -64,8 +64,8 @@ impl SecurityGroups {
     }
 }
 
-/// Returns the filters of each call: one call for all IDs, one for all names, one for each term
-/// with neither.
+/// Returns the filters of each call: one call for each term with neither ID nor name, one for all
+/// IDs, one for all names.
 fn queries(terms: &[SecurityGroupSelectorTerm]) -> Vec<Vec<Filter>> {
     let (mut ids, mut names, mut by_tags) = (Vec::new(), Vec::new(), Vec::new());
     for term in terms {
@@ -76,7 +76,7 @@ fn queries(terms: &[SecurityGroupSelectorTerm]) -> Vec<Vec<Filter>> {
         }
     }
     let by_values = [("group-id", ids), ("group-name", names)].into_iter().filter(|(_, values)| !values.is_empty());
-    by_values.map(|(name, values)| vec![Filter::any_of(name, values)]).chain(by_tags).collect()
+    by_tags.into_iter().chain(by_values.map(|(name, values)| vec![Filter::any_of(name, values)])).collect()
 }
 
 #[cfg(test)]

@@ -203,7 +203,7 @@ fn queries(terms: &[SubnetSelectorTerm]) -> Vec<Vec<Filter>> {
     let ids: Vec<&str> = terms.iter().filter_map(|term| non_empty(term.id.as_deref())).collect();
     let by_id = (!ids.is_empty()).then(|| vec![Filter::any_of("subnet-id", ids)]);
     let by_tags = terms.iter().filter(|term| non_empty(term.id.as_deref()).is_none());
-    by_id.into_iter().chain(by_tags.map(|term| tag_filters(term.tags.as_ref()))).collect()
+    by_tags.map(|term| tag_filters(term.tags.as_ref())).chain(by_id).collect()
 }
 
 fn non_empty(text: Option<&str>) -> Option<&str> {

@@ -110,7 +110,8 @@ impl LaunchTemplateInput<'_> {
             Some(options) => TemplateMetadataOptions {
                 http_endpoint: options.http_endpoint.clone(),
                 http_protocol_ipv6: options.http_protocol_ipv6.clone(),
-                http_put_response_hop_limit: options.http_put_response_hop_limit.map(saturated),
+                // The CRD sets a limit; one that is missing nevertheless is sent as zero.
+                http_put_response_hop_limit: Some(options.http_put_response_hop_limit.map_or(0, saturated)),
                 http_tokens: options.http_tokens.clone(),
                 instance_metadata_tags: None,
             },

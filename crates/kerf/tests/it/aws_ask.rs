@@ -103,15 +103,130 @@ fn a_catalogue_that_cannot_be_read_is_named() {
     assert!(stderr.contains("--catalogue no-such.json: "), "{stderr}");
 }
 
-// Spec 11 §2: `hack/oracle-aws/differential.py --record` has written the files.
-#[test]
-fn recorded_answers_of_karpenter_are_repeated() {
-    for (file, count) in [("karpenter-1.14.1-answers.jsonl.gz", 124), ("karpenter-1.14.1-offerings.jsonl.gz", 25)] {
-        check_recorded(file, count);
-    }
+/// A node class that needs AL2023 images, with one image, a subnet, a group and a role.
+const NODE_CLASS: &str = r#"{"nodeClass": {"spec": {"amiSelectorTerms": [{"id": "ami-1"}], "amiFamily": "AL2023", "role": "role-1",
+      "subnetSelectorTerms": [{"tags": {"team": "a*"}}], "securityGroupSelectorTerms": [{"name": "group-1"}] MORE},
+      "status": {"instanceProfile": "profile-1"}},
+    "options": {"featureGates": {"NodeClassCEL": true}}, "instanceTypes": ["m5.large"], "profiles": {"profile-1": "role-1"},
+    "images": [{"ImageId": "ami-1", "Name": "one", "Architecture": "ARCH", "CreationDate": "2026-01-01T00:00:00.000Z"},
+               {"ImageId": "ami-2", "Name": "two", "Architecture": "ARCH", "CreationDate": "2026-02-01T00:00:00.000Z"}],
+    "securityGroups": [{"GroupId": "sg-1", "GroupName": "group-1"}],
+    "subnets": [{"SubnetId": "subnet-1", "AvailabilityZone": "us-west-2a", "AvailabilityZoneId": "usw2-az1",
+                 "AvailableIpAddressCount": 9, "Tags": [{"Key": "team", "Value": "ab"}]}]}"#;
+
+/// Runs the controller for a class of `x86_64` images with further fields of the spec. Returns the
+/// answer, and status, reason and message of a condition.
+fn node_class(change: impl FnOnce(String) -> String, more: &str, condition: &str) -> (Value, String) {
+    let document = change(NODE_CLASS.replace("MORE", more)).replace("ARCH", "x86_64");
+    let (code, answers, stderr) = ask(&["nodeclass"], &document);
+    assert_eq!((code, answers.len()), (0, 1), "{stderr}");
+    let answer = answers[0].clone();
+    let conditions = answer["conditions"].as_array().unwrap();
+    let found = conditions.iter().find(|entry| entry["type"] == condition).unwrap();
+    let text = |member: &str| found[member].as_str().unwrap_or_default();
+    let shown = format!("{} {}: {}", text("status"), text("reason"), text("message"));
+    (answer, shown)
 }
 
-fn check_recorded(file: &str, count: usize) {
+// spec 11 §2.8
+#[test]
+fn one_run_of_the_controller_shows_status_and_calls() {
+    let (answer, ready) = node_class(|document| document, "", "Ready");
+    assert_eq!(ready, "True Ready: ");
+    assert_eq!(answer["amis"][0]["id"], "ami-1");
+    assert_eq!(answer["subnets"][0]["id"], "subnet-1");
+    let calls = answer["calls"].as_array().unwrap();
+    let operations: Vec<&str> = calls.iter().map(|call| call["operation"].as_str().unwrap()).collect();
+    let expected = [
+        "DescribeImages",
+        "DescribeSubnets",
+        "DescribeSecurityGroups",
+        "GetInstanceProfile",
+        "CreateLaunchTemplate",
+        "DescribeLaunchTemplates",
+        "CreateFleet(dry run)",
+        "RunInstances(dry run)",
+    ];
+    for operation in expected {
+        assert!(operations.contains(&operation), "{operation} in {operations:?}");
+    }
+    assert_eq!(
+        (&answer["requeueAfterSeconds"], &answer["finalizers"]),
+        (&60.0.into(), &serde_json::json!(["karpenter.k8s.aws/termination"]))
+    );
+}
+
+// The bad input of node classes: spec 05 #78, spec 06 #4, #10, #63, #122.
+#[test]
+fn bad_input_of_a_node_class_is_a_condition_or_an_error() {
+    let (answer, subnets) = node_class(|document| document.replace("a*", "b*"), "", "SubnetsReady");
+    assert_eq!(subnets, "False SubnetsNotFound: SubnetSelector did not match any Subnets");
+    assert_eq!(answer["subnets"].as_array().unwrap().len(), 0);
+    let (_, groups) =
+        node_class(|document| document.replace("\"name\": \"group-1\"", "\"name\": \"x\""), "", "SecurityGroupsReady");
+    assert_eq!(groups, "False SecurityGroupsNotFound: SecurityGroupSelector did not match any SecurityGroups");
+    let (_, amis) =
+        node_class(|document| document.replace("[{\"id\": \"ami-1\"}]", "[{\"id\": \"ami-9\"}]"), "", "AMIsReady");
+    assert_eq!(amis, "False AMINotFound: AMISelector did not match any AMIs");
+    // Of two images of one architecture the newer is used.
+    let two =
+        |document: String| document.replace("[{\"id\": \"ami-1\"}]", "[{\"id\": \"ami-1\"}, {\"id\": \"ami-2\"}]");
+    let (answer, _) = node_class(two, "", "AMIsReady");
+    assert_eq!(answer["amis"].as_array().unwrap().iter().map(|ami| &ami["id"]).collect::<Vec<_>>(), ["ami-2"]);
+    // Only images for arm64 while the type is for amd64: an error, and the status is written.
+    let (answer, validation) = node_class(|document| document.replace("ARCH", "arm64"), "", "ValidationSucceeded");
+    assert_eq!(validation, "Unknown AwaitingReconciliation: object is awaiting reconciliation");
+    let text = answer["error"]["text"].as_str().unwrap();
+    assert!(text.contains("no instance types satisfy requirements of amis"), "{text}");
+    assert_eq!((&answer["terminal"], answer["amis"][0]["id"].as_str()), (&Value::Bool(false), Some("ami-1")));
+    let (answer, validation) =
+        node_class(|document| document, ", \"kubelet\": {\"maxPods\": \"vcpu * 8\"}", "ValidationSucceeded");
+    assert!(
+        validation.starts_with("False KubeletExpressionInvalid: compiling expression \"vcpu * 8\""),
+        "{validation}"
+    );
+    assert_eq!(answer["terminal"], true);
+    let (_, validation) =
+        node_class(|document| document, ", \"kubelet\": {\"maxPods\": \"0 - vcpus\"}", "ValidationSucceeded");
+    assert!(validation.starts_with("False KubeletExpressionEvaluationFailed: resolving maxPods"), "{validation}");
+}
+
+// The bad user data of node classes: no TOML, no MIME, and more than EC2 takes (spec 06 #50).
+#[test]
+fn bad_user_data_of_a_node_class_is_an_error_or_a_condition() {
+    let family = |name: &'static str| move |document: String| document.replace("\"AL2023\"", &format!("{name:?}"));
+    let (answer, validation) =
+        node_class(family("Bottlerocket"), ", \"userData\": \"not toml = = =\"", "ValidationSucceeded");
+    assert_eq!(validation, "Unknown AwaitingReconciliation: object is awaiting reconciliation");
+    assert!(answer["error"]["text"].as_str().unwrap().starts_with("validating ec2:CreateLaunchTemplate authorization"));
+    let no_end = "MIME-Version: 1.0\\nContent-Type: multipart/mixed; boundary=X\\n\\n--X\\nno end";
+    let (answer, _) = node_class(|document| document, &format!(", \"userData\": \"{no_end}\""), "ValidationSucceeded");
+    assert!(answer["error"]["text"].as_str().unwrap().starts_with("validating ec2:CreateLaunchTemplate authorization"));
+    let too_large = |document: String| {
+        let failure = r#"{"fail": {"CreateLaunchTemplate": [{"code": "InvalidUserData.Malformed", "message": "User data is limited to 16384 bytes"}]}, "#;
+        document.replacen('{', failure, 1)
+    };
+    let (_, validation) = node_class(too_large, "", "ValidationSucceeded");
+    let expected =
+        "False UserDataSizeLimitExceeded: ec2:CreateLaunchTemplate rejected the rendered user data as too large";
+    assert!(validation.starts_with(expected), "{validation}");
+}
+
+// Spec 11 §2: `hack/oracle-aws/differential.py --record` has written the file.
+#[test]
+fn recorded_answers_of_karpenter_are_repeated() {
+    assert_recorded("karpenter-1.14.1-answers.jsonl.gz", "124 passed, 0 failed\n");
+    assert_recorded("karpenter-1.14.1-offerings.jsonl.gz", "25 passed, 0 failed\n");
+}
+
+// Spec 11 §2.5 and §2.8, written in the same way.
+#[test]
+fn recorded_answers_of_karpenter_about_node_classes_are_repeated() {
+    assert_recorded("karpenter-1.14.1-node-classes.jsonl.gz", "60 passed, 0 failed\n");
+}
+
+/// Compares Kerf's answers with those in a file.
+fn assert_recorded(file: &str, expected: &str) {
     let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let venv = Path::new(env!("CARGO_TARGET_TMPDIR")).join("python-client");
     let install = Command::new(repository.join("hack/python-client.sh")).arg(&venv).output().unwrap();
@@ -124,5 +239,5 @@ fn check_recorded(file: &str, count: usize) {
         .output()
         .unwrap();
     let text = format!("{}{}", String::from_utf8_lossy(&compare.stdout), String::from_utf8_lossy(&compare.stderr));
-    assert!(compare.status.success() && text.ends_with(&format!("{count} passed, 0 failed\n")), "{text}");
+    assert!(compare.status.success() && text.ends_with(expected), "{text}");
 }

@@ -10,7 +10,7 @@ use super::library::{Function, Library};
 use super::literals;
 use super::parse::{Issue, Parsed};
 use super::program::{AccumulatorStep, ComprehensionNode, Constant, Element, MapEntryNode, ProgramNode, SelectMode};
-use super::types::{Type, TypeSubstitution};
+use super::types::{Type, TypeSubstitution, type_identifier};
 
 pub(super) struct Checked<'s> {
     pub(super) node: ProgramNode,
@@ -483,30 +483,4 @@ fn qualified_name(expr: &IdedExpr) -> Option<String> {
         Expr::Select(select) if !select.test => Some(format!("{}.{}", qualified_name(&select.operand)?, select.field)),
         _ => None,
     }
-}
-
-/// Returns the type that an identifier names.
-fn type_identifier<'s>(name: &str) -> Option<(&'static str, Type<'s>)> {
-    let dynamic = || Type::Dyn;
-    Some(match name {
-        "bool" => ("bool", Type::Bool),
-        "int" => ("int", Type::Int),
-        "uint" => ("uint", Type::Uint),
-        "double" => ("double", Type::Double),
-        "string" => ("string", Type::String),
-        "bytes" => ("bytes", Type::Bytes),
-        "null_type" => ("null_type", Type::Null),
-        "list" => ("list", Type::list(dynamic())),
-        "map" => ("map", Type::map(dynamic(), dynamic())),
-        "type" => ("type", Type::Meta(std::sync::Arc::new(dynamic()))),
-        "google.protobuf.Timestamp" => ("google.protobuf.Timestamp", Type::Timestamp),
-        "google.protobuf.Duration" => ("google.protobuf.Duration", Type::Duration),
-        "optional_type" => ("optional_type", Type::optional(dynamic())),
-        "net.IP" => ("net.IP", Type::Opaque(super::types::OpaqueType::Ip)),
-        "net.CIDR" => ("net.CIDR", Type::Opaque(super::types::OpaqueType::Cidr)),
-        "kubernetes.Quantity" => ("kubernetes.Quantity", Type::Opaque(super::types::OpaqueType::Quantity)),
-        "kubernetes.URL" => ("kubernetes.URL", Type::Opaque(super::types::OpaqueType::Url)),
-        "kubernetes.Semver" => ("kubernetes.Semver", Type::Opaque(super::types::OpaqueType::Semver)),
-        _ => return None,
-    })
 }

@@ -257,6 +257,32 @@ impl fmt::Display for Type<'_> {
     }
 }
 
+/// Returns the type that an identifier names.
+pub(super) fn type_identifier<'s>(name: &str) -> Option<(&'static str, Type<'s>)> {
+    let dynamic = || Type::Dyn;
+    Some(match name {
+        "bool" => ("bool", Type::Bool),
+        "int" => ("int", Type::Int),
+        "uint" => ("uint", Type::Uint),
+        "double" => ("double", Type::Double),
+        "string" => ("string", Type::String),
+        "bytes" => ("bytes", Type::Bytes),
+        "null_type" => ("null_type", Type::Null),
+        "list" => ("list", Type::list(dynamic())),
+        "map" => ("map", Type::map(dynamic(), dynamic())),
+        "type" => ("type", Type::Meta(Arc::new(dynamic()))),
+        "google.protobuf.Timestamp" => ("google.protobuf.Timestamp", Type::Timestamp),
+        "google.protobuf.Duration" => ("google.protobuf.Duration", Type::Duration),
+        "optional_type" => ("optional_type", Type::optional(dynamic())),
+        "net.IP" => ("net.IP", Type::Opaque(OpaqueType::Ip)),
+        "net.CIDR" => ("net.CIDR", Type::Opaque(OpaqueType::Cidr)),
+        "kubernetes.Quantity" => ("kubernetes.Quantity", Type::Opaque(OpaqueType::Quantity)),
+        "kubernetes.URL" => ("kubernetes.URL", Type::Opaque(OpaqueType::Url)),
+        "kubernetes.Semver" => ("kubernetes.Semver", Type::Opaque(OpaqueType::Semver)),
+        _ => return None,
+    })
+}
+
 /// The types found so far for type parameters; `None` for a parameter that is still unknown.
 #[derive(Clone, Default)]
 pub(super) struct TypeSubstitution<'s> {

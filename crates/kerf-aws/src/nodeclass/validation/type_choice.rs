@@ -25,7 +25,8 @@ const FALLBACK_TYPES: [&str; 2] = ["m5.large", "m6g.large"];
 pub(super) struct ValidationTarget {
     pub(super) instance_type: String,
     pub(super) image_id: String,
-    /// Number of pods of the type.
+    /// Number of pods of the type. Zero for one of [`FALLBACK_TYPES`], as in Karpenter: no launch uses
+    /// its template.
     pub(super) max_pods: i64,
     /// `default` or `dedicated`.
     pub(super) tenancy: &'static str,
@@ -44,7 +45,7 @@ pub(super) fn choose_target(
     let reference = class_reference(class.metadata.name.as_deref().unwrap_or_default());
     let linked = pools.iter().filter(|pool| pool.spec.template.spec.node_class_ref == reference);
     let requirements: Vec<Requirements> = linked.map(|pool| pool_requirements(pool, rules)).collect();
-    let types = candidate_types(catalogue, class, &list, &requirements)?;
+    let Candidates { types, are_named } = candidate_types(catalogue, class, &list, &requirements)?;
     let amis = class.status.as_ref().and_then(|status| status.amis.as_deref()).unwrap_or_default();
     let matches = map_types_to_amis(&types, amis)?;
     let pairs = matches.iter().flat_map(|entry| entry.types.iter().map(|instance_type| (entry.ami, *instance_type)));
@@ -62,9 +63,16 @@ pub(super) fn choose_target(
     Ok(ValidationTarget {
         instance_type: instance_type.name.to_string(),
         image_id: ami.id.clone(),
-        max_pods: instance_type.capacity.get("pods").map_or(0, Quantity::value),
+        max_pods: if are_named { 0 } else { instance_type.capacity.get("pods").map_or(0, Quantity::value) },
         tenancy: if requirements.iter().any(admits_dedicated) { aws::TENANCY_DEDICATED } else { aws::TENANCY_DEFAULT },
     })
+}
+
+/// The types from which one is chosen.
+struct Candidates<'l> {
+    types: Vec<InstanceTypeRef<'l>>,
+    /// True if they are those of [`FALLBACK_TYPES`].
+    are_named: bool,
 }
 
 /// Returns the compatible types that a NodePool can use, or the fallback types.
@@ -73,7 +81,7 @@ fn candidate_types<'l>(
     class: &EC2NodeClass,
     list: &'l InstanceTypes,
     pools: &[Requirements],
-) -> Result<Vec<InstanceTypeRef<'l>>, InstanceTypeError> {
+) -> Result<Candidates<'l>, InstanceTypeError> {
     let names = catalogue.compatible_types(class, list.types().iter().map(|known| known.name.as_str()))?;
     let compatible: Vec<InstanceTypeRef<'l>> =
         list.iter().filter(|known| names.binary_search(&known.instance_type().name.as_str()).is_ok()).collect();
@@ -91,11 +99,14 @@ fn candidate_types<'l>(
     let is_usable = |known: &InstanceTypeRef<'_>| pools.iter().any(|pool| known.requirements.intersects(pool).is_ok());
     let of_pools: Vec<InstanceTypeRef<'l>> = compatible.iter().copied().filter(is_usable).collect();
     if !of_pools.is_empty() && !is_windows {
-        return Ok(of_pools);
+        return Ok(Candidates { types: of_pools, are_named: false });
     }
     let is_fallback = |known: &InstanceTypeRef<'_>| FALLBACK_TYPES.contains(&known.instance_type().name.as_str());
     let fallback: Vec<InstanceTypeRef<'l>> = compatible.iter().copied().filter(is_fallback).collect();
-    Ok(if fallback.is_empty() { compatible } else { fallback })
+    if fallback.is_empty() {
+        return Ok(Candidates { types: compatible, are_named: false });
+    }
+    Ok(Candidates { types: fallback, are_named: true })
 }
 
 /// Returns the lowest price of a type. A type without available offerings comes last.

@@ -116,15 +116,18 @@ impl TemplateNames {
     }
 }
 
-/// Returns an object of the members that are set: not `null`, no empty text, list or object.
-fn set_members<const N: usize>(members: [(&str, Value); N]) -> Value {
-    let is_set = |value: &Value| match value {
+fn is_set(value: &Value) -> bool {
+    match value {
         Value::Null => false,
         Value::String(text) => !text.is_empty(),
         Value::Array(items) => !items.is_empty(),
         Value::Object(members) => !members.is_empty(),
         Value::Bool(_) | Value::Number(_) => true,
-    };
+    }
+}
+
+/// Returns an object of the members that are set: not `null`, no empty text, list or object.
+fn set_members<const N: usize>(members: [(&str, Value); N]) -> Value {
     let members = members.into_iter().filter(|(_, value)| is_set(value));
     Value::Object(members.map(|(name, value)| (name.to_owned(), value)).collect::<Map<_, _>>())
 }
@@ -231,7 +234,8 @@ pub(super) fn run_instances(request: &RunInstances) -> Value {
         set_members([
             ("DeviceIndex", json!(interface.device_index)),
             ("InterfaceType", json!(interface.interface_type)),
-            ("NetworkCardIndex", json!(interface.network_card_index)),
+            // The only interface of a class without interfaces is on the default card.
+            ("NetworkCardIndex", json!(interface.interface_type.as_ref().map(|_| interface.network_card_index))),
             ("SubnetId", json!(interface.subnet_id)),
         ])
     };

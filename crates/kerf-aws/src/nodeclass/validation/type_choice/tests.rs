@@ -81,7 +81,7 @@ fn texts(instance_type: &str, image_id: &str) -> (String, String) {
 async fn without_pools_a_fallback_type_is_used() {
     let target = chosen(&class(json!({}), images()), &[pool("other", aws::INSTANCE_FAMILY, &["c5"])]);
     assert_eq!((target.instance_type.as_str(), target.image_id.as_str()), ("m6g.large", "ami-arm"));
-    assert_eq!((target.max_pods, target.tenancy), (29, "default"));
+    assert_eq!((target.max_pods, target.tenancy), (0, "default"));
     let amd = json!([{"id": "ami-amd", "requirements": [images()[2]["requirements"][0]]}]);
     assert_eq!(chosen(&class(json!({}), amd), &[]).instance_type, "m5.large");
 }

@@ -5,7 +5,7 @@ use base64::engine::general_purpose::STANDARD;
 use kerf_aws::ports::ec2::{LaunchTemplateData, TemplateBlockDevice, TemplateNetworkInterface};
 use serde_json::{Value, json};
 
-use super::{set_members, tag_specifications};
+use super::{is_set, set_members, tag_specifications};
 
 pub(super) fn describe(data: &LaunchTemplateData) -> Value {
     let options = &data.metadata_options;
@@ -16,7 +16,7 @@ pub(super) fn describe(data: &LaunchTemplateData) -> Value {
         ])
     });
     set_members([
-        ("BlockDeviceMappings", data.block_devices.iter().map(block_device).collect()),
+        ("BlockDeviceMappings", data.block_devices.iter().map(block_device).filter(is_set).collect()),
         ("CapacityReservationSpecification", json!(reservation)),
         ("CpuOptions", set_members([("NestedVirtualization", json!(data.nested_virtualization))])),
         ("EnclaveOptions", json!({ "Enabled": data.enclave })),
