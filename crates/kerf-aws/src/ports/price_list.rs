@@ -4,7 +4,8 @@ use super::{AwsFuture, Page, PageRequest};
 
 /// The calls of AWS Price List (`Pricing` in AWS's SDKs).
 ///
-/// The service exists in few regions; [`crate::pricing::price_list_region`] returns the one to call.
+/// The service exists in few regions; [`crate::pricing::price_list_region`] returns the one to
+/// call.
 pub trait PriceList: Send + Sync {
     /// `GetProducts` in the format `aws_v1`. Each item is one product with its terms, as JSON text.
     /// AWS returns at most 100 items a page.
