@@ -2,7 +2,6 @@
 //! are merged over it. Reading a price never waits for AWS: an update is applied once its calls are
 //! done.
 
-mod refresh;
 mod update;
 
 use std::collections::BTreeMap;
@@ -11,7 +10,7 @@ use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use kerf_engine::Price;
 
 use crate::data;
-pub(crate) use refresh::PricingRefresh;
+pub(crate) use update::{PriceUpdateError, read_on_demand_prices, read_spot_prices};
 
 /// Largest number of price entries of each kind; further entries of an update are dropped. EC2 has
 /// about 1,400 types, and 7 zones in its largest region.
@@ -76,12 +75,12 @@ impl Pricing {
     }
 
     /// Returns the on-demand price of each type.
-    fn on_demand_prices(&self) -> BTreeMap<String, Price> {
+    pub(crate) fn on_demand_prices(&self) -> BTreeMap<String, Price> {
         self.read().on_demand.clone()
     }
 
     /// Returns the spot prices by type and zone. Returns an empty map before the first update.
-    fn zonal_spot_prices(&self) -> BTreeMap<String, BTreeMap<String, Price>> {
+    pub(crate) fn zonal_spot_prices(&self) -> BTreeMap<String, BTreeMap<String, Price>> {
         match &self.read().spot {
             SpotPrices::Initial(_) => BTreeMap::new(),
             SpotPrices::Zonal(prices) => prices.clone(),

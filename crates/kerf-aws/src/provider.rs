@@ -30,8 +30,7 @@ use crate::nodeclass;
 use crate::parts::AwsParts;
 use crate::ports::PageRequest;
 use crate::ports::ec2::DescribeInstanceTypes;
-use crate::pricing::PricingRefresh;
-use crate::refresh::{InstanceTypeRefresh, LaunchTemplateCleanup};
+use crate::refresh::{InstanceTypeRefresh, LaunchTemplateCleanup, PricingRefresh};
 use crate::zonal_shift::ZonalShiftRefresh;
 
 /// The supported node class, `EC2NodeClass` of `karpenter.k8s.aws/v1`.

@@ -1,5 +1,7 @@
-//! Controllers that keep the provider's own data current: instance types (spec 05 §3) and launch
-//! templates (spec 05 §13.3).
+//! Controllers that keep the provider's own data current: instance types (spec 05 §3), prices (spec
+//! 06 §16.1) and launch templates (spec 05 §13.3).
+
+mod pricing;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,6 +13,7 @@ use kerf_runtime::ReconcileAction;
 
 use crate::context::AwsContext;
 use crate::ports::AwsError;
+pub(crate) use pricing::PricingRefresh;
 
 /// Time between two refreshes of the catalogue.
 const CATALOGUE_REFRESH_INTERVAL: Duration = Duration::from_hours(12);

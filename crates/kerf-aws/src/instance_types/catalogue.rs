@@ -203,9 +203,9 @@ impl InstanceTypeCatalogue {
         let _ = self.lists_size.set(metrics.of("instance_types"));
     }
 
-    /// Records the memory in bytes that a node of a class has reported. The images of the class must
-    /// be those of the node. The value becomes visible when the list of the class is built again.
-    /// Returns true if the value is new or smaller than the known one.
+    /// Records the memory in bytes that a node of a class has reported. The images of the class
+    /// must be those of the node. The value becomes visible when the list of the class is built
+    /// again. Returns true if the value is new or smaller than the known one.
     pub(crate) fn record_memory(&self, class: &EC2NodeClass, instance_type: &str, bytes: i64) -> bool {
         self.memory.record(ImagesKey::of(class), instance_type, bytes)
     }

@@ -33,11 +33,11 @@ pub(crate) enum PriceUpdateError {
 }
 
 /// On-demand prices by instance type.
-pub(super) type OnDemandPrices = BTreeMap<String, Price>;
+pub(crate) type OnDemandPrices = BTreeMap<String, Price>;
 
 /// Reads the on-demand prices of virtual and of bare-metal instances of a region, both at the same
 /// time.
-pub(super) async fn read_on_demand_prices(
+pub(crate) async fn read_on_demand_prices(
     price_list: &dyn PriceList,
     region: &str,
 ) -> Result<OnDemandPrices, PriceUpdateError> {
@@ -139,10 +139,10 @@ fn usable_price(text: &str) -> Option<Price> {
 }
 
 /// A spot price of an instance type in a zone.
-pub(super) type ZonalPrice = (String, String, Price);
+pub(crate) type ZonalPrice = (String, String, Price);
 
 /// Reads the current spot prices of the region.
-pub(super) async fn read_spot_prices(ec2: &dyn Ec2, now: Timestamp) -> Result<Vec<ZonalPrice>, PriceUpdateError> {
+pub(crate) async fn read_spot_prices(ec2: &dyn Ec2, now: Timestamp) -> Result<Vec<ZonalPrice>, PriceUpdateError> {
     let request = DescribeSpotPriceHistory {
         product_descriptions: SPOT_PRODUCTS.map(str::to_owned).to_vec(),
         start_time: Some(now),

@@ -321,8 +321,8 @@ fn node_labels(template: &Labels, requirements: &Requirements, rules: &LabelRule
     picked.chain(template.iter().map(|(key, value)| (key.clone(), value.clone()))).collect()
 }
 
-/// Returns the position of a capacity type in the order in which a launch uses them: reserved, spot,
-/// on-demand. Decides between equal prices.
+/// Returns the position of a capacity type in the order in which a launch uses them: reserved,
+/// spot, on-demand. Decides between equal prices.
 pub(crate) fn launch_rank(capacity_type: &str) -> usize {
     let order = [labels::CAPACITY_TYPE_RESERVED, labels::CAPACITY_TYPE_SPOT, labels::CAPACITY_TYPE_ON_DEMAND];
     order.iter().position(|known| *known == capacity_type).unwrap_or(order.len())

@@ -71,7 +71,7 @@ fn a_class_without_status_is_planned_in_all_zones_of_the_default_region() {
     let m5 = list.types().iter().find(|found| found.name == "m5.large").unwrap();
     let zones = m5.requirements.get(labels::ZONE).unwrap();
     assert!(["us-east-1a", "us-east-1f"].into_iter().all(|zone| zones.has(zone)), "{zones:?}");
-    assert!(m5.offerings.iter().all(|offering| offering.price.dollars() == 0.096));
+    assert!(m5.offerings.iter().all(|offering| offering.price == kerf_engine::Price::from_nanos(96_000_000)));
     let other = NodeClassReference { name: "other".into(), ..default_class() };
     assert!(types.instance_types(&other).is_none(), "a class that is not in the input");
 }

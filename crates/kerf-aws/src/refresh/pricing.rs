@@ -12,9 +12,9 @@ use kerf_operator::{Concurrency, Reconcile, ReconcileError};
 use kerf_runtime::ReconcileAction;
 use tracing::debug;
 
-use super::update::{PriceUpdateError, read_on_demand_prices, read_spot_prices};
 use crate::change_log::ChangeLog;
 use crate::context::AwsContext;
+use crate::pricing::{PriceUpdateError, read_on_demand_prices, read_spot_prices};
 
 /// Time between two updates.
 const PRICING_REFRESH_INTERVAL: Duration = Duration::from_hours(12);
