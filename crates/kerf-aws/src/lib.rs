@@ -22,12 +22,15 @@ mod nodeclaim_tagging;
 mod nodeclass;
 pub mod offerings;
 mod parts;
+mod placement_groups;
 pub mod ports;
 pub mod pricing;
 mod provider;
 mod refresh;
+mod reservation_slots;
 mod restricted_tags;
 mod settings;
+mod shifted_zones;
 #[cfg(test)]
 mod testing;
 mod ttl_cache;
@@ -35,9 +38,9 @@ pub mod unavailable_offerings;
 pub mod user_data;
 mod zonal_shift;
 
-pub use discovery::placement_groups::{KnownPlacementGroups, PlacementGroups};
-pub use discovery::reservation_slots::{ReservationSlots, SlotsSnapshot};
-pub use discovery::shifted_zones::ShiftedZones;
 pub use parts::AwsParts;
+pub use placement_groups::{KnownPlacementGroups, PlacementGroups};
 pub use provider::AwsProvider;
+pub use reservation_slots::{ReservationSlots, SlotsSnapshot};
 pub use settings::{AwsSettings, ClusterFacts};
+pub use shifted_zones::ShiftedZones;
