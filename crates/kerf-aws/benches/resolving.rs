@@ -28,12 +28,12 @@ const REPEATS: usize = 3;
 const FAMILIES: [&str; 4] = ["al2023@latest", "bottlerocket@latest", "al2@latest", "windows2022@latest"];
 
 /// CPU time of the thread, or wall-clock time if the system does not report CPU time.
-struct Stopwatch {
+struct CpuStopwatch {
     wall: Instant,
     start_cpu_seconds: Option<f64>,
 }
 
-impl Stopwatch {
+impl CpuStopwatch {
     fn start() -> Self {
         Self { wall: Instant::now(), start_cpu_seconds: thread_cpu_seconds() }
     }
@@ -75,13 +75,13 @@ fn class(number: usize) -> EC2NodeClass {
     serde_json::from_value(class).expect("the class is valid")
 }
 
-struct Catalogue {
+struct BenchCatalogue {
     types: InstanceTypeCatalogue,
     unavailable: Arc<UnavailableOfferings>,
     groups: Arc<KnownPlacementGroups>,
 }
 
-fn catalogue() -> Catalogue {
+fn catalogue() -> BenchCatalogue {
     let clock = Clock::system();
     let unavailable = Arc::new(UnavailableOfferings::new(clock));
     let groups = Arc::new(KnownPlacementGroups::new(clock));
@@ -91,11 +91,11 @@ fn catalogue() -> Catalogue {
         InstanceTypeCatalogue::new(settings, pricing, unavailable.clone(), clock).with_placement_groups(groups.clone());
     let shipped = data::catalogue();
     types.set_catalogue(shipped.instance_types.clone(), shipped.offerings.clone());
-    Catalogue { types, unavailable, groups }
+    BenchCatalogue { types, unavailable, groups }
 }
 
 fn main() {
-    let start = Stopwatch::start();
+    let start = CpuStopwatch::start();
     let shipped = data::catalogue();
     println!("loading the shipped catalogue: {:.1} ms, {} types", start.milliseconds(), shipped.instance_types.len());
     let classes: Vec<EC2NodeClass> = (0..CLASSES).map(class).collect();
@@ -105,7 +105,7 @@ fn main() {
         let catalogue = catalogue();
         let region = Region::new(HEAP);
         for (ix, class) in classes.iter().enumerate() {
-            let start = Stopwatch::start();
+            let start = CpuStopwatch::start();
             let list = catalogue.types.list(class).expect("the class has types");
             best[ix] = best[ix].min(start.milliseconds());
             drop(list);
@@ -124,7 +124,7 @@ fn main() {
 }
 
 /// Measures what changes later: a mark of missing capacity, and a placement group with partitions.
-fn report_changes(catalogue: &Catalogue, class: &EC2NodeClass) {
+fn report_changes(catalogue: &BenchCatalogue, class: &EC2NodeClass) {
     let list = || catalogue.types.list(class).expect("the class has types");
     list();
     catalogue.unavailable.mark_pool(InstancePool {
@@ -133,10 +133,10 @@ fn report_changes(catalogue: &Catalogue, class: &EC2NodeClass) {
         capacity_type: "spot".to_owned(),
         scope: PoolScope::Unscoped,
     });
-    let start = Stopwatch::start();
+    let start = CpuStopwatch::start();
     list();
     println!("after a mark: {:.1} ms", start.milliseconds());
-    let start = Stopwatch::start();
+    let start = CpuStopwatch::start();
     list();
     println!("unchanged: {:.3} ms", start.milliseconds());
     let group = PlacementGroup {
@@ -147,7 +147,7 @@ fn report_changes(catalogue: &Catalogue, class: &EC2NodeClass) {
     };
     catalogue.groups.set(class, Some(Arc::new(group)));
     let region = Region::new(HEAP);
-    let start = Stopwatch::start();
+    let start = CpuStopwatch::start();
     list();
     let (time, change) = (start.milliseconds(), region.change());
     let bytes = change.bytes_allocated - change.bytes_deallocated;

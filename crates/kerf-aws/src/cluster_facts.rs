@@ -123,7 +123,7 @@ impl ClusterDiscovery {
         &self.facts
     }
 
-    /// Returns the ARN of the cluster.
+    /// Asks EKS for the ARN of the cluster. Fails if it reports none.
     pub(crate) async fn cluster_arn(&self) -> Result<String, ClusterFactsError> {
         let arn = self.describe_cluster().await?.arn;
         arn.ok_or_else(|| ClusterFactsError::NoArn(self.settings.cluster_name.clone()))

@@ -16,10 +16,7 @@ use crate::cache_metrics::CacheMetrics;
 use crate::cluster_facts::ClusterDiscovery;
 use crate::discovery::amis::Amis;
 use crate::discovery::capacity_reservations::CapacityReservations;
-use crate::discovery::placement_groups::{KnownPlacementGroups, PlacementGroups};
-use crate::discovery::reservation_slots::ReservationSlots;
 use crate::discovery::security_groups::SecurityGroups;
-use crate::discovery::shifted_zones::{ShiftedZones, ZonalShifts};
 use crate::discovery::subnets::Subnets;
 use crate::instance_profiles::InstanceProfiles;
 use crate::instance_types::{InstanceTypeCatalogue, InstanceTypeError, InstanceTypeSettings};
@@ -28,9 +25,12 @@ use crate::launch_metrics::LaunchMetrics;
 use crate::launch_templates::LaunchTemplateStore;
 use crate::node_classes::NodeClasses;
 use crate::parts::AwsParts;
+use crate::placement_groups::{KnownPlacementGroups, PlacementGroups};
 use crate::ports::AwsPorts;
 use crate::pricing::Pricing;
+use crate::reservation_slots::ReservationSlots;
 use crate::settings::AwsSettings;
+use crate::shifted_zones::{ShiftedZones, ZonalShifts};
 use crate::unavailable_offerings::UnavailableOfferings;
 
 /// The state that the launch path, the facade and the controllers of the AWS provider share.

@@ -1,15 +1,11 @@
-//! Subnets, security groups, images, capacity reservations and placement groups that a node class
-//! selects (spec 05 §8 to §12), and the zones that the cluster is shifted away from (§5.5). Each
-//! provider here keeps its answers for the lifetimes of spec 05 §3 and never writes to the
-//! Kubernetes API.
+//! Subnets, security groups, images and capacity reservations that a node class selects (spec 05
+//! §8, §10 to §12). Each provider here keeps its answers for the lifetimes of spec 05 §3 and never
+//! writes to the Kubernetes API.
 
 pub(crate) mod amis;
 pub(crate) mod capacity_reservations;
 pub(crate) mod filters;
-pub(crate) mod placement_groups;
-pub(crate) mod reservation_slots;
 pub(crate) mod security_groups;
-pub(crate) mod shifted_zones;
 pub(crate) mod ssm;
 pub(crate) mod subnets;
 

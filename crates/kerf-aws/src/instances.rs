@@ -16,10 +16,10 @@ use kerf_operator::metrics::Counter;
 
 use crate::aws_errors::find_aws_error;
 use crate::batcher::{BatcherMetrics, DescribeBatcher, INSTANCE_STATES, TerminateBatcher};
-use crate::discovery::shifted_zones::ShiftedZones;
 use crate::ports::ec2::{DescribeInstances, Ec2, InstanceStateName};
 use crate::ports::{AwsError, AwsPorts, Filter, Tags, all_pages};
 use crate::settings::AwsSettings;
+use crate::shifted_zones::ShiftedZones;
 
 pub(crate) use provider_id::{ProviderIdError, parse_provider_id};
 pub(crate) use record::{InstanceRecord, RecordedReservation};
@@ -57,7 +57,7 @@ pub(crate) enum InstanceCallError {
         id: String,
         /// Name of the zone.
         zone: String,
-        /// ID of the zone.
+        /// ID of the zone, as shifts name it.
         zone_id: String,
         /// The call, for example `termination`.
         skipped: &'static str,
@@ -126,7 +126,7 @@ impl Instances {
     }
 
     /// Returns an instance that is not terminated. While the cluster is shifted away from its zone,
-    /// a record in memory is returned even if EC2 was asked for: the zone may not answer.
+    /// a record in memory is returned also for [`ReadFrom::Ec2`]: the zone may not answer.
     pub(crate) async fn get(&self, id: &str, from: ReadFrom) -> Result<Arc<InstanceRecord>, InstanceCallError> {
         let known = self.lock().get(id).cloned();
         if let Some(record) = known.filter(|record| from == ReadFrom::Cache || self.is_shifted(record)) {

@@ -9,9 +9,9 @@ use kerf_runtime::Clock;
 use tokio::sync::Mutex;
 
 use super::filters::tag_filters;
-use super::reservation_slots::ReservationSlots;
 use crate::ports::ec2::{DescribeCapacityReservations, Ec2, Ec2CapacityReservation};
 use crate::ports::{AwsError, Filter, all_pages};
+use crate::reservation_slots::ReservationSlots;
 use crate::ttl_cache::TtlCache;
 
 /// Page size of `DescribeCapacityReservations` without IDs.

@@ -25,14 +25,14 @@ use super::labels;
 use super::overhead;
 use super::sharing::{self, RequirementPool};
 use crate::cache_metrics::{CacheMetrics, CacheSize};
-use crate::discovery::placement_groups::KnownPlacementGroups;
-use crate::discovery::reservation_slots::ReservationSlots;
-use crate::discovery::shifted_zones::ShiftedZones;
 use crate::offerings::{self, ClassOfferingFacts, OfferingRequirements, TypeOfferingFacts};
+use crate::placement_groups::KnownPlacementGroups;
 use crate::ports::ec2::{DescribeInstanceTypes, InstanceTypeInfo, InstanceTypeOffering};
 use crate::ports::{AwsError, Ec2, Filter, all_pages};
 use crate::pricing::Pricing;
+use crate::reservation_slots::ReservationSlots;
 use crate::settings::AwsSettings;
+use crate::shifted_zones::ShiftedZones;
 use crate::unavailable_offerings::UnavailableOfferings;
 
 /// Time after which a list is built again, so that new prices become visible.
@@ -104,8 +104,8 @@ impl InstanceTypeSettings {
 ///
 /// As long as nothing changes, a class gets clones of one list ([`InstanceTypes::is_same`]), also
 /// after its list has expired and was built again. A mark of missing capacity, a free slot of a
-/// reservation and a zonal shift change only the states of the lists. Lists of several classes share
-/// their equal parts.
+/// reservation and a zonal shift change only the states of the lists. Lists of several classes
+/// share their equal parts.
 #[derive(Debug)]
 pub struct InstanceTypeCatalogue {
     settings: InstanceTypeSettings,

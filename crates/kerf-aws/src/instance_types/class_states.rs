@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use kerf_engine::catalogue::InstanceTypes;
 
-use crate::discovery::reservation_slots::ReservationSlots;
-use crate::discovery::shifted_zones::ShiftedZones;
 use crate::offerings::{OfferingStates, ZoneInfo};
+use crate::reservation_slots::ReservationSlots;
+use crate::shifted_zones::ShiftedZones;
 use crate::unavailable_offerings::UnavailableOfferings;
 
 /// The stores that the states of offerings come from.

@@ -12,7 +12,7 @@ pub(super) const RESERVED_CAPACITY: &str = "reserved-capacity";
 /// Capacity type of pools of capacity blocks.
 pub(super) const CAPACITY_BLOCK: &str = "capacity-block";
 
-/// Returns the ID of the reservation that a launch of a capacity type uses. Returns `None` if it uses
+/// Returns the ID of the reservation that a launch from a pool uses. Returns `None` if it uses
 /// none.
 pub(super) fn used_reservation<'d>(data: &'d LaunchTemplateData, pool: &CapacityPool) -> Option<&'d str> {
     if pool.capacity_type == SPOT {

@@ -5,7 +5,7 @@ use kerf_runtime::ReconcileAction;
 use super::error::NodeClassError;
 use super::reconcile::{ClassReconcile, PLACEMENT_GROUP_READY};
 use crate::change_log::ChangeLog;
-use crate::discovery::placement_groups::{GroupSelector, PlacementGroups};
+use crate::placement_groups::{GroupSelector, PlacementGroups};
 
 /// Resolves the group that the class selects. After a failure the last known group stays in use for
 /// everything but launches, which the condition prevents.

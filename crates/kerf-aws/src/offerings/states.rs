@@ -8,10 +8,10 @@ use kerf_engine::catalogue::{InstanceType, InstanceTypes, OfferingRef, OfferingS
 use kerf_engine::requirement::Requirement;
 
 use super::ZoneInfo;
-use crate::discovery::reservation_slots::SlotsSnapshot;
+use crate::reservation_slots::SlotsSnapshot;
 use crate::unavailable_offerings::{InstancePool, PoolScope, UnavailableSnapshot};
 
-/// What the states of offerings depend on at one time.
+/// The facts that the states of offerings depend on at one time.
 #[derive(Debug)]
 pub(crate) struct OfferingStates<'a> {
     /// Zones of the class, with their subnets.
@@ -27,8 +27,8 @@ pub(crate) struct OfferingStates<'a> {
 }
 
 impl OfferingStates<'_> {
-    /// Returns the list with the states of this time (spec 05 §5.1, §5.2, §5.4, §5.5). The states of
-    /// `list` are those without marks, shifts and free slots.
+    /// Returns the list with the states of this time (spec 05 §5.1, §5.2, §5.4, §5.5). The states
+    /// of `list` are those without marks, shifts and free slots.
     pub(crate) fn apply_to(&self, list: &InstanceTypes) -> InstanceTypes {
         let mut subnets: BTreeMap<&str, Vec<String>> = BTreeMap::new();
         for zone in self.class_zones {

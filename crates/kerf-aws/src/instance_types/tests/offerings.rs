@@ -4,10 +4,10 @@ use kerf_engine::catalogue::OfferingRef;
 use kerf_engine::requirement::Requirement;
 
 use super::*;
-use crate::discovery::placement_groups::KnownPlacementGroups;
-use crate::discovery::reservation_slots::ReservationSlots;
-use crate::discovery::shifted_zones::ShiftedZones;
+use crate::placement_groups::KnownPlacementGroups;
 use crate::ports::ec2::PlacementGroup;
+use crate::reservation_slots::ReservationSlots;
+use crate::shifted_zones::ShiftedZones;
 
 struct OfferingCatalogue {
     catalogue: InstanceTypeCatalogue,

@@ -113,8 +113,8 @@ impl ZonalShifts {
     }
 }
 
-/// Returns zone and end of each shift that is in force. A shift without end lasts until a refresh no
-/// longer has it.
+/// Returns zone and end of each shift that is in force. A shift without end lasts until a refresh
+/// no longer has it.
 fn applied_shifts(resource: ManagedResource) -> impl Iterator<Item = (String, Timestamp)> {
     let applied = resource.zonal_shifts.into_iter().filter(|shift| shift.applied_status == APPLIED);
     applied.map(|shift| (shift.away_from, shift.expires_at.unwrap_or(Timestamp::MAX)))

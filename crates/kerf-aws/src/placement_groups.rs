@@ -7,7 +7,6 @@ use kerf_api::ec2nodeclass::EC2NodeClass;
 use kerf_runtime::Clock;
 use tokio::sync::Mutex;
 
-use super::CLASSES_MAX;
 use crate::ports::ec2::{DescribePlacementGroups, Ec2, PlacementGroup};
 use crate::ports::{AwsError, Filter};
 use crate::ttl_cache::TtlCache;
@@ -16,6 +15,9 @@ use crate::ttl_cache::TtlCache;
 const FRESH_TTL: Duration = Duration::from_mins(1);
 /// Time for which a group is used while EC2 does not answer.
 const KEPT_TTL: Duration = Duration::from_hours(24);
+
+/// Number of selectors whose groups are kept.
+const SELECTORS_MAX: usize = 1_000;
 
 /// Strategy of groups with partitions.
 const PARTITION: &str = "partition";
@@ -58,7 +60,7 @@ pub struct KnownPlacementGroups(TtlCache<GroupSelector, Arc<PlacementGroup>>);
 impl KnownPlacementGroups {
     /// Creates the store without any group.
     pub fn new(clock: Clock) -> Self {
-        Self(TtlCache::new(clock, KEPT_TTL, CLASSES_MAX))
+        Self(TtlCache::new(clock, KEPT_TTL, SELECTORS_MAX))
     }
 
     /// Returns the group of a class. Returns `None` if the class selects none or none is known.
@@ -102,7 +104,7 @@ impl std::fmt::Debug for PlacementGroups {
 impl PlacementGroups {
     /// Creates the resolver. `known` receives the groups.
     pub fn new(ec2: Arc<dyn Ec2>, known: Arc<KnownPlacementGroups>, clock: Clock) -> Self {
-        let fresh = TtlCache::new(clock, FRESH_TTL, CLASSES_MAX);
+        let fresh = TtlCache::new(clock, FRESH_TTL, SELECTORS_MAX);
         Self { ec2, known, fresh, resolving: Mutex::default() }
     }
 
