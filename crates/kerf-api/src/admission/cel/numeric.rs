@@ -9,14 +9,14 @@ use super::program::ProgramNode;
 use super::types::Type;
 use super::value::{EvalFailure, Text, Value};
 
-/// The type of a variable.
+/// What a variable may hold.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum VariableType {
     Int,
     Text,
 }
 
-/// The value of a variable.
+/// What a variable holds in one evaluation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum VariableValue<'a> {
     Int(i64),
