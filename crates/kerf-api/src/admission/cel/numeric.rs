@@ -9,14 +9,14 @@ use super::program::ProgramNode;
 use super::types::Type;
 use super::value::{EvalFailure, Text, Value};
 
-/// What a variable may hold.
+/// Declared type: expressions read integers and texts.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum VariableType {
     Int,
     Text,
 }
 
-/// What a variable holds in one evaluation.
+/// An integer or a text for one evaluation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum VariableValue<'a> {
     Int(i64),
