@@ -32,8 +32,9 @@ pub enum HashV5Error {
     Kubelet(String),
 }
 
-/// Returns the hash of version [`EC2NODECLASS_HASH_VERSION_V5`](super::EC2NODECLASS_HASH_VERSION_V5),
-/// which Karpenter 1.12 to 1.14 write. The migration to the current version compares it, in order
+/// Returns the hash of version
+/// [`EC2NODECLASS_HASH_VERSION_V5`](super::EC2NODECLASS_HASH_VERSION_V5), which Karpenter 1.12 to
+/// 1.14 write. The migration to the current version compares it, in order
 /// to see if a class was edited just before.
 pub fn ec2nodeclass_hash_v5(spec: &EC2NodeClassSpec, ca_bundle: &str) -> Result<u64, HashV5Error> {
     let kubelet = spec.kubelet.as_ref().map(hash_kubelet).transpose().map_err(HashV5Error::Kubelet)?;

@@ -199,8 +199,8 @@ fn entry_failures(
     failures
 }
 
-/// Returns the entries of a map of texts, sorted by key, without those that are `null`. Returns none
-/// if the map has an entry of another type, which is a failure of its own.
+/// Returns the entries of a map of texts, sorted by key, without those that are `null`. Returns
+/// none if the map has an entry of another type, which is a failure of its own.
 fn text_entries<'a>(kubelet: &'a Map<String, Value>, field: &str) -> impl Iterator<Item = (&'a str, &'a str)> {
     let entries = kubelet.get(field).and_then(Value::as_object).into_iter().flatten();
     let texts: Option<Vec<(&str, &str)>> = entries

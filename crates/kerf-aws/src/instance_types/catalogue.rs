@@ -319,7 +319,8 @@ impl InstanceTypeCatalogue {
         Ok(names.into_iter().filter(is_compatible).collect())
     }
 
-    /// Returns the kubelet settings of a class for one type. Scheduling and user data both use them.
+    /// Returns the kubelet settings of a class for one type. Scheduling and user data both use
+    /// them.
     pub(crate) fn kubelet(&self, class: &EC2NodeClass, name: &str) -> Result<ResolvedKubelet, InstanceTypeError> {
         let facts = self.facts(class)?;
         if !facts.compiled_kubelet.has_expressions() {

@@ -41,8 +41,8 @@ pub(crate) struct StateMetricsInput<'a> {
     pub(crate) reported_class: Option<NodeClassKind>,
     /// True if reserved capacity is enabled.
     pub(crate) has_reserved: bool,
-    /// True if objects of the cluster are shown. Offerings, the node count and the conditions of node
-    /// classes are always shown.
+    /// True if objects of the cluster are shown. Offerings, the node count and the conditions of
+    /// node classes are always shown.
     pub(crate) has_object_gauges: bool,
     /// The current time.
     pub(crate) now: Timestamp,

@@ -9,14 +9,14 @@ use super::program::ProgramNode;
 use super::types::Type;
 use super::value::{EvalFailure, Text, Value};
 
-/// The type of a variable.
+/// Declared type: expressions read integers and texts.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum VariableType {
     Int,
     Text,
 }
 
-/// The value of a variable.
+/// An integer or a text for one evaluation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum VariableValue<'a> {
     Int(i64),

@@ -25,8 +25,8 @@ const FALLBACK_TYPES: [&str; 2] = ["m5.large", "m6g.large"];
 pub(super) struct ValidationTarget {
     pub(super) instance_type: String,
     pub(super) image_id: String,
-    /// Number of pods of the type. Zero for one of [`FALLBACK_TYPES`], as in Karpenter: no launch uses
-    /// its template.
+    /// Number of pods of the type. Zero for one of [`FALLBACK_TYPES`], as in Karpenter: no launch
+    /// uses its template.
     pub(super) max_pods: i64,
     /// `default` or `dedicated`.
     pub(super) tenancy: &'static str,

@@ -16,26 +16,14 @@ use kerf_aws::ports::{
     AwsError, AwsFuture, ClusterInfo, CreateInstanceProfile, Eks, Filter, GetProducts, Iam, InstanceProfile,
     ManagedResource, Page, PageRequest, PriceList, QueueMessage, ReceiveMessages, Sqs, Ssm, Tags, ZonalShift,
 };
-use serde::Deserialize;
 use serde_json::Value;
 
 use super::calls::{self, RecordedCall};
+use super::document::{FailureScript, ScriptedFailure};
 use super::filters::matches;
 use super::resources::DescribedResources;
 
-/// A scripted failure of one call.
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(default)]
-pub(super) struct ScriptedFailure {
-    code: String,
-    message: Option<String>,
-    server: Option<bool>,
-}
-
-/// Failures by operation; `None` lets a call through.
-pub(super) type FailureScript = BTreeMap<String, Option<Vec<Option<ScriptedFailure>>>>;
-
-/// The account of a document.
+/// An AWS account with the resources that a document lists.
 pub(super) struct DocumentAccount {
     resources: DescribedResources,
     state: Mutex<AccountState>,

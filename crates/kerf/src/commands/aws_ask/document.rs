@@ -15,7 +15,6 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::QuestionError;
-use super::account::FailureScript;
 
 /// The members of a document that the questions read.
 #[derive(Debug, Default, Deserialize)]
@@ -97,6 +96,18 @@ pub(super) struct Mark {
     pub(super) partition: String,
     pub(super) subnet: String,
 }
+
+/// A scripted failure of one call.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct ScriptedFailure {
+    pub(super) code: String,
+    pub(super) message: Option<String>,
+    pub(super) server: Option<bool>,
+}
+
+/// Failures by operation; `None` lets a call through.
+pub(super) type FailureScript = BTreeMap<String, Option<Vec<Option<ScriptedFailure>>>>;
 
 /// A placement group as EC2 describes it. Without a state it is available.
 #[derive(Debug, Default, Deserialize)]

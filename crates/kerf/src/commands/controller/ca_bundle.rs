@@ -14,7 +14,7 @@ use kube::config::{Cluster, Kubeconfig};
 /// The certificates of the API server in every pod.
 const SERVICE_ACCOUNT_CA: &str = "/var/run/secrets/kubernetes.io/serviceaccount/ca.crt";
 
-/// Characters in a line of PEM.
+/// PEM breaks base64 into lines of this length.
 const PEM_LINE_CHARACTERS: usize = 64;
 
 /// Returns the CA certificates of a connection: those of the kubeconfig if there is one, else those

@@ -1,4 +1,5 @@
-//! `min` and `max` of two numbers, which only numeric expressions have. A mixed pair gives a double.
+//! `min` and `max` of two numbers, which only numeric expressions have. A mixed pair gives a
+//! double.
 
 use super::super::value::{Arguments, EvalResult, Value, no_such_overload};
 
