@@ -103,6 +103,8 @@ pub(crate) struct ClusterDiscovery {
     facts: ClusterFactsHolder,
     /// The version that was last logged.
     logged_version: ChangeLog,
+    /// Held while the range of Service addresses is read, so that many launches share one call.
+    cidr_call: tokio::sync::Mutex<()>,
 }
 
 impl std::fmt::Debug for ClusterDiscovery {
@@ -115,7 +117,14 @@ impl ClusterDiscovery {
     /// Creates the discovery. Its facts hold only the region until [`Self::load`] was called.
     pub(crate) fn new(ports: AwsPorts, settings: AwsSettings, client: Client, clock: Clock) -> Self {
         let facts = ClusterFacts { region: ports.region.clone(), ..ClusterFacts::default() };
-        Self { ports, settings, client, facts: ClusterFactsHolder::new(facts), logged_version: ChangeLog::new(clock) }
+        Self {
+            ports,
+            settings,
+            client,
+            facts: ClusterFactsHolder::new(facts),
+            logged_version: ChangeLog::new(clock),
+            cidr_call: tokio::sync::Mutex::default(),
+        }
     }
 
     /// Returns the facts that this discovery finds.
@@ -196,6 +205,10 @@ impl ClusterDiscovery {
 
     /// Finds the range of Service addresses, unless it is known already.
     pub(crate) async fn resolve_service_cidr(&self) -> Result<(), ClusterFactsError> {
+        if self.facts.get().service_cidr.is_some() {
+            return Ok(());
+        }
+        let _call = self.cidr_call.lock().await;
         if self.facts.get().service_cidr.is_some() {
             return Ok(());
         }

@@ -92,6 +92,7 @@ impl Launcher {
             Err(error) => return Err(CreateError::Other(Box::new(error))),
         };
         preconditions::check_ready(&class)?;
+        preconditions::resolve_cluster_facts(context, &class).await?;
         let tags = launch_tags(&class, claim, &context.settings.cluster_name)
             .map_err(|error| CreateError::NodeClassNotReady(Box::new(error)))?;
         let types = context.instance_types_of(&class).await.map_err(|error| CreateError::Rejected {

@@ -1,8 +1,11 @@
-//! Conditions that a node class must meet before anything is launched from it (spec 05 §15.1).
+//! Conditions that must hold before anything is launched from a node class (spec 05 §15.1).
 
 use kerf_api::conditions::{ConditionStatus, READY};
-use kerf_api::ec2nodeclass::EC2NodeClass;
+use kerf_api::ec2nodeclass::{AmiFamily, EC2NodeClass, EC2NodeClassSpec};
 use kerf_cloud::CreateError;
+
+use crate::cluster_facts::ClusterFactsError;
+use crate::context::AwsContext;
 
 /// Checks that a class is ready for its current generation.
 pub(super) fn check_ready(class: &EC2NodeClass) -> Result<(), CreateError> {
@@ -22,5 +25,20 @@ pub(super) fn check_ready(class: &EC2NodeClass) -> Result<(), CreateError> {
             Err(CreateError::NodeClassNotReady(message.into()))
         }
         ConditionStatus::True => Ok(()),
+    }
+}
+
+/// Finds the range of Service addresses, which nodes of AL2023 need. A process that has just
+/// started may launch from a class that its predecessor validated. An error is temporary: the claim
+/// stays, and its launch is repeated. If EKS reports no range, user data cannot be made, which is
+/// an error of its own.
+pub(super) async fn resolve_cluster_facts(context: &AwsContext, class: &EC2NodeClass) -> Result<(), CreateError> {
+    let family = class.spec.as_ref().map(EC2NodeClassSpec::effective_ami_family);
+    if family != Some(AmiFamily::Al2023) {
+        return Ok(());
+    }
+    match context.discovery.resolve_service_cidr().await {
+        Ok(()) | Err(ClusterFactsError::NoServiceCidr) => Ok(()),
+        Err(error) => Err(CreateError::Other(format!("creating instance, resolving cluster CIDR, {error}").into())),
     }
 }

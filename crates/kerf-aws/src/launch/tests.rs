@@ -409,10 +409,34 @@ async fn a_failed_call_is_a_create_error_with_the_code_of_aws() {
 async fn al2023_without_a_service_cidr_is_a_class_that_is_not_ready() {
     let env = ProviderEnv::new().await;
     env.provider.context().discovery.facts().update(|facts| facts.service_cidr = None);
+    env.aws.change_account(|account| {
+        for cluster in account.clusters.values_mut() {
+            cluster.service_ipv4_cidr = None;
+        }
+    });
     let failed = failure(env.provider.create(&claim("a", json!([on_demand()]))).await);
     assert!(failed.starts_with("NodeClassNotReady: "), "{failed}");
     assert!(failed.contains("the range of Service addresses is not known yet"), "{failed}");
     assert!(!env.operations().contains(&"CreateLaunchTemplate"));
+}
+
+// A process that has just started must not delete the claims of classes that its predecessor
+// validated.
+#[tokio::test(start_paused = true)]
+async fn a_new_process_reads_the_service_cidr_before_its_first_launch() {
+    let env = ProviderEnv::new().await;
+    env.provider.context().discovery.facts().update(|facts| facts.service_cidr = None);
+    env.aws.set_faults(vec![AwsFaultRule::always("DescribeCluster", AwsFault::Throttled)]);
+    let (one, two) = (claim("a", json!([on_demand()])), claim("b", json!([on_demand()])));
+    let failed = env.provider.create(&one).await;
+    let is_temporary = matches!(&failed, Err(CreateError::Other(cause)) if cause.to_string().contains("cluster CIDR"));
+    assert!(is_temporary, "{failed:?}");
+    env.aws.set_faults(Vec::new());
+    env.aws.clear_calls();
+    let (first, second) = tokio::join!(env.provider.create(&one), env.provider.create(&two));
+    assert!(first.is_ok() && second.is_ok());
+    let reads = env.operations().into_iter().filter(|operation| *operation == "DescribeCluster").count();
+    assert_eq!(reads, 1, "both launches share the call");
 }
 
 // spec 05 #11
