@@ -1,4 +1,5 @@
-//! Before nodes are disrupted, what silent watches have not shown is listed again (spec 07 §1 rule 9).
+//! Before nodes are disrupted, what silent watches have not shown is listed again (spec 07 §1
+//! rule 9).
 
 use std::time::Duration;
 
