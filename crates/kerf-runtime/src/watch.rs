@@ -101,7 +101,7 @@ pub struct WatchProgress {
     /// The time at which the last successful list was requested. `None` before the first.
     pub listed_at: Option<Instant>,
     /// The time at which a list, an event or a bookmark last arrived. `None` before the first.
-    pub heard_at: Option<Instant>,
+    pub delivered_at: Option<Instant>,
 }
 
 impl WatchProgress {
@@ -198,7 +198,7 @@ impl WatchHandle {
 
     /// Returns true if neither a list nor an event nor a bookmark has arrived since this time.
     pub fn is_silent_since(&self, since: Instant) -> bool {
-        self.progress.borrow().heard_at.is_none_or(|at| at < since)
+        self.progress.borrow().delivered_at.is_none_or(|at| at < since)
     }
 
     async fn wait_until(&mut self, condition: impl FnMut(&WatchProgress) -> bool) {
@@ -229,7 +229,7 @@ where
         version: 0,
         unanswered_since: Some(Instant::now()),
         listed_at: None,
-        heard_at: None,
+        delivered_at: None,
     };
     let (sender, progress) = signal::channel(start);
     let rng = Rng::new(settings.seed).fork(settings.kind.plural);
@@ -463,7 +463,7 @@ impl<T: DeserializeOwned + Send, F: FnMut(WatchUpdate<T>)> Watcher<T, F> {
             progress.is_synced = is_synced;
             progress.version = version.parse().unwrap_or(progress.version);
             if progress.phase == WatchPhase::Watching {
-                progress.heard_at = Some(Instant::now());
+                progress.delivered_at = Some(Instant::now());
             }
         });
     }

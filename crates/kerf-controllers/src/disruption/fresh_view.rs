@@ -1,6 +1,6 @@
 //! Lists again what the watches may not have shown, right before nodes are disrupted (spec 07 §1).
-//! The connection of a watch can be dead for two minutes before the watch is reopened. A decision of
-//! that time would count pods, PodDisruptionBudgets and nodes that are not ready as they were.
+//! The connection of a watch can be dead for two minutes before the watch is reopened. A decision
+//! of that time would count pods, PodDisruptionBudgets and nodes that are not ready as they were.
 //!
 //! A watch that has delivered something lately is trusted. So a busy cluster lists nothing, and a
 //! quiet one lists at most once per pass that disrupts nodes.
@@ -20,7 +20,7 @@ const TRUSTED_SILENCE_MAX: Duration = Duration::from_secs(10);
 /// Time limit of the lists.
 const LIST_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// What was done to make cluster state fresh.
+/// Outcome of [`FreshView::refresh`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Refresh {
     /// All watches have delivered something lately.

@@ -20,6 +20,7 @@ mod disruption_conditions;
 mod disruption_queue;
 mod disruption_scale;
 mod expiration;
+mod fresh_view;
 mod launch;
 mod launch_backoff;
 mod leader;

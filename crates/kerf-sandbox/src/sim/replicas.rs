@@ -223,6 +223,43 @@ mod tests {
         assert_eq!(taken(3000).await, Vec::<String>::new());
     }
 
+    /// The processes of a scenario may have been killed, or have ended, right before they are
+    /// stopped.
+    #[tokio::test(start_paused = true)]
+    async fn a_stop_while_no_process_runs_delays_the_next_start() {
+        let written = Arc::new(Mutex::new(Vec::new()));
+        let mut replicas = Replicas::new(writers(&written), true);
+        assert!(replicas.stop(&[], Duration::from_secs(20)).is_err(), "there are no replicas");
+        replicas.scale(1);
+        let leader = ["replica-0-0".to_owned()];
+        replicas.kill(&leader).unwrap();
+        replicas.stop(&leader, Duration::from_secs(20)).unwrap();
+        assert_eq!(replicas.next_due(), Some(Instant::now() + Duration::from_secs(20)));
+        replicas.stop(&leader, Duration::from_secs(5)).unwrap();
+        tokio::time::sleep(Duration::from_secs(19)).await;
+        replicas.advance();
+        tokio::time::sleep(Duration::from_millis(1500)).await;
+        assert_eq!(*written.lock().unwrap(), Vec::<String>::new(), "a shorter stop does not end the longer one");
+        replicas.advance();
+        tokio::time::sleep(Duration::from_millis(1500)).await;
+        assert_eq!(*written.lock().unwrap(), ["replica-0-1"]);
+    }
+
+    /// A replica that was killed may still hold the lease.
+    #[tokio::test(start_paused = true)]
+    async fn a_replica_that_runs_is_stopped_rather_than_the_killed_holder_of_the_lease() {
+        let written = Arc::new(Mutex::new(Vec::new()));
+        let mut replicas = Replicas::new(writers(&written), true);
+        replicas.scale(2);
+        let leader = ["replica-0-0".to_owned()];
+        replicas.kill(&leader).unwrap();
+        replicas.stop(&leader, Duration::from_secs(20)).unwrap();
+        tokio::time::sleep(Duration::from_millis(1500)).await;
+        replicas.advance();
+        tokio::time::sleep(Duration::from_millis(1500)).await;
+        assert_eq!(*written.lock().unwrap(), ["replica-0-2"], "only the killed one runs again");
+    }
+
     #[tokio::test(start_paused = true)]
     async fn a_process_that_ends_starts_again() {
         let starts = Arc::new(Mutex::new(0));

@@ -159,8 +159,8 @@ fn deleting_a_static_pool_in_the_foreground_launches_nothing_more() {
                 pool.is_none() && claims.is_empty() && cluster.nodes().await.is_empty()
             })
             .await;
-        let mut seen = seen.into_inner();
-        seen.extend(cluster.objects_with_events("NodeClaim").await);
-        assert_eq!(seen, originals);
+        let with_events = cluster.objects_with_events("NodeClaim").await;
+        seen.borrow_mut().extend(with_events);
+        assert_eq!(seen.into_inner(), originals);
     });
 }
