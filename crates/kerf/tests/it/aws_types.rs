@@ -19,7 +19,20 @@ fn pod(name: &str, requests: &Value, node_selector: &Value) -> Value {
 /// Returns the pods of each NodeClaim of the plan, and the pods that stay pending.
 fn plan(pods: &[Value]) -> (Vec<String>, Vec<String>) {
     let list = json!({"apiVersion": "v1", "kind": "List", "items": pods}).to_string();
-    let arguments = ["plan", "--provider", "aws", "-o", "json", "--no-stats", "-f", POOL_AND_CLASS, "-f", "-"];
+    let arguments = [
+        "plan",
+        "--provider",
+        "aws",
+        "--region",
+        "us-west-2",
+        "-o",
+        "json",
+        "--no-stats",
+        "-f",
+        POOL_AND_CLASS,
+        "-f",
+        "-",
+    ];
     let output = kerf(&arguments).stdin(&list).run();
     let plan: Value = serde_json::from_str(&output.stdout).unwrap_or_else(|_| panic!("{}", output.stderr));
     let provisioning = &plan["provisioning"];

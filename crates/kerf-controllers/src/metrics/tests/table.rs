@@ -12,7 +12,7 @@ use kerf_operator::metrics::FamilyDescription;
 const SPEC: &str = include_str!("../../../../../docs/spec/07-operations.md");
 
 /// Names of metrics that are not implemented yet.
-const NOT_YET_SERVED: [&str; 14] = [
+const NOT_YET_SERVED: [&str; 15] = [
     // The EC2 provider.
     "karpenter_cloudprovider_instance_launch_failures_total",
     "karpenter_cloudprovider_instance_termination_failures_total",
@@ -23,6 +23,7 @@ const NOT_YET_SERVED: [&str; 14] = [
     "karpenter_interruption_message_queue_duration_seconds",
     "karpenter_interruption_instance_status_unhealthy_total",
     "karpenter_ec2nodeclasses_userdata_bytes",
+    "kerf_aws_cache_entries",
     "aws_sdk_go_request_total",
     "aws_sdk_go_request_attempt_total",
     "aws_sdk_go_request_duration_seconds",
