@@ -38,6 +38,7 @@ mod reserved_launches;
 mod sqs;
 mod ssm;
 mod state;
+mod stored_queue;
 #[cfg(test)]
 pub(crate) mod testing;
 mod zonal_shift;

@@ -1,7 +1,8 @@
 //! The catalogue of a region, and the lists of instance types that node classes get from it (spec
 //! 05 §4.1, §4.2, §4.13).
 
-use std::borrow::Cow;
+mod type_kubelet;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
@@ -9,18 +10,17 @@ use std::time::Duration;
 use jiff::Timestamp;
 use kerf_api::ec2nodeclass::EC2NodeClass;
 use kerf_api::slim::{ResourceList, Str};
-use kerf_api::validation::kubelet::InstanceTypeVariables;
 use kerf_engine::catalogue::{InstanceType, InstanceTypes, OfferingState};
 use kerf_runtime::Clock;
 
 use super::bytes::bytes;
-use super::capacity::{self, CapacitySettings, VolumeSizeError};
+use super::capacity::{self, VolumeSizeError};
 use super::class_facts::{NodeClassFacts, class_key};
 use super::class_states::{ClassStates, StateSources, StateVersion};
 use super::compatibility::is_compatible;
 use super::discovered_memory::{DiscoveredMemory, ImagesKey};
-use super::kubelet::expressions::{KubeletCompiler, UnusableEntry};
-use super::kubelet::{KubeletError, KubeletExpressions, ResolvedKubelet};
+use super::kubelet::expressions::KubeletCompiler;
+use super::kubelet::{KubeletError, KubeletExpressions};
 use super::labels;
 use super::overhead;
 use super::sharing::{self, RequirementPool};
@@ -319,53 +319,6 @@ impl InstanceTypeCatalogue {
         Ok(names.into_iter().filter(is_compatible).collect())
     }
 
-    /// Returns the kubelet settings of a class for one type. Scheduling and user data both use
-    /// them.
-    pub(crate) fn kubelet(&self, class: &EC2NodeClass, name: &str) -> Result<ResolvedKubelet, InstanceTypeError> {
-        let facts = self.facts(class)?;
-        if !facts.compiled_kubelet.has_expressions() {
-            return Ok(facts.kubelet);
-        }
-        let state = self.lock();
-        let info = state.types.get(name).ok_or_else(|| InstanceTypeError::NotFound(name.to_owned()))?;
-        Ok(kubelet_of_type(info, &facts, self.capacity_settings(), UnusableEntry::Drop)?)
-    }
-
-    /// Returns true if expressions in `spec.kubelet` are evaluated.
-    pub(crate) fn evaluates_expressions(&self) -> bool {
-        self.settings.expressions == KubeletExpressions::Evaluate
-    }
-
-    /// Reads `spec.kubelet` and compiles its expressions. Fails at the first mistake.
-    pub(crate) fn compile_expressions(&self, class: &EC2NodeClass) -> Result<(), KubeletError> {
-        self.facts(class).map(drop)
-    }
-
-    /// Evaluates the expressions of a class for every type. Fails at the first unusable value.
-    pub(crate) fn check_expressions(&self, class: &EC2NodeClass) -> Result<(), InstanceTypeError> {
-        let facts = self.facts(class)?;
-        if !facts.compiled_kubelet.has_expressions() {
-            return Ok(());
-        }
-        let state = self.lock();
-        state.check_complete()?;
-        for info in state.types.values() {
-            kubelet_of_type(info, &facts, self.capacity_settings(), UnusableEntry::Fail)?;
-        }
-        Ok(())
-    }
-
-    fn capacity_settings(&self) -> CapacitySettings {
-        CapacitySettings {
-            vm_memory_overhead_percent: self.settings.vm_memory_overhead_percent,
-            reserved_enis: i64::from(self.settings.reserved_enis),
-        }
-    }
-
-    fn facts(&self, class: &EC2NodeClass) -> Result<NodeClassFacts, KubeletError> {
-        NodeClassFacts::new(class, &self.kubelet, self.groups.get(class))
-    }
-
     fn lock(&self) -> MutexGuard<'_, CatalogueState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -471,36 +424,6 @@ fn with_memory(capacity: &ResourceList, memory: i64) -> ResourceList {
         (name.clone(), quantity)
     };
     capacity.iter().map(replaced).collect()
-}
-
-impl NodeClassFacts {
-    /// Returns the facts with the kubelet settings of one type.
-    fn for_type(&self, info: &InstanceTypeInfo, settings: CapacitySettings) -> Result<Cow<'_, Self>, KubeletError> {
-        if !self.compiled_kubelet.has_expressions() {
-            return Ok(Cow::Borrowed(self));
-        }
-        let kubelet = kubelet_of_type(info, self, settings, UnusableEntry::Drop)?;
-        Ok(Cow::Owned(Self { kubelet, ..self.clone() }))
-    }
-}
-
-/// Evaluates the expressions of a class for one type.
-fn kubelet_of_type(
-    info: &InstanceTypeInfo,
-    class: &NodeClassFacts,
-    settings: CapacitySettings,
-    unusable: UnusableEntry,
-) -> Result<ResolvedKubelet, KubeletError> {
-    let variables = InstanceTypeVariables {
-        vcpus: i64::from(info.vcpus.default_vcpus),
-        memory_mib: info.memory.size_mib,
-        default_enis: capacity::interfaces_of_default_card(info),
-        ips_per_eni: i64::from(info.network.ipv4_addresses_per_interface),
-        max_pods: 0,
-        instance_type: &info.name,
-    };
-    let pods = |kubelet: &ResolvedKubelet| capacity::pods_with(info, class, kubelet, settings);
-    class.compiled_kubelet.resolve(variables, pods, unusable)
 }
 
 fn before(time: Timestamp, duration: Duration) -> Timestamp {

@@ -1,4 +1,4 @@
-//! What an interruption does to the NodeClaims of its instances (spec 06 §9.3).
+//! The effect of an interruption on the NodeClaims of its instances (spec 06 §9.3).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -50,7 +50,7 @@ pub(crate) enum ClaimError {
     Delete { name: String, cause: ApiError },
 }
 
-/// What happens to the NodeClaim of an interrupted instance.
+/// The reaction to an interruption of a NodeClaim's instance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum InterruptionAction {
     /// The claim is deleted, which drains the node.

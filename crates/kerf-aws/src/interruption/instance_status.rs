@@ -69,7 +69,7 @@ pub(crate) struct InstanceStatusChecks {
     state: Mutex<ChecksState>,
 }
 
-/// What the controller remembers from one run to the next.
+/// State that is kept from one run to the next.
 #[derive(Debug, Default)]
 struct ChecksState {
     /// Instances of this cluster, and their categories, that were unhealthy in the last run.

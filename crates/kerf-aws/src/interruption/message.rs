@@ -1,5 +1,5 @@
-//! Messages of the interruption queue (spec 06 §9.2): which events of `EventBridge` count, and which
-//! instances they are about.
+//! Messages of the interruption queue (spec 06 §9.2): which events of `EventBridge` count, and
+//! which instances they are about.
 //!
 //! As in Karpenter, names of JSON fields are compared without regard to case, `null` counts as
 //! absent, and unknown fields are ignored.
@@ -7,7 +7,7 @@
 use jiff::Timestamp;
 use serde_json::{Map, Value};
 
-/// What a message, or a failed status check, is about.
+/// The event that a message, or a failed status check, reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum InterruptionKind {
     /// EC2 takes a spot instance back in two minutes.
@@ -53,7 +53,7 @@ impl InterruptionKind {
 /// A message of the interruption queue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InterruptionMessage {
-    /// What the message is about.
+    /// The event.
     pub kind: InterruptionKind,
     /// IDs of the instances that the message is about; empty for [`InterruptionKind::NoOp`].
     pub instance_ids: Vec<String>,

@@ -2,21 +2,16 @@
 //! deleted appears again. Messages are dropped after the retention time of the queue that
 //! Karpenter's `CloudFormation` template creates.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
-use jiff::Timestamp;
 use tokio::time::Instant;
 
 use super::calls::AwsOperation;
 use super::state::AwsState;
+use super::stored_queue::StoredQueue;
 use super::{AwsFailure, MemoryAws};
 use crate::ports::{AwsFuture, QueueMessage, ReceiveMessages, Sqs};
 
-/// Time after which a message is dropped.
-const RETENTION: Duration = Duration::from_mins(5);
-/// Largest number of messages of a queue. A further message replaces the oldest.
-const MESSAGES_MAX: usize = 100_000;
 /// Largest number of messages of one answer.
 const RECEIVED_MAX: i32 = 10;
 /// Longest time that a call may wait for messages.
@@ -24,75 +19,6 @@ const WAIT_MAX: Duration = Duration::from_secs(20);
 
 const fn sqs(name: &'static str) -> AwsOperation {
     AwsOperation { service: "SQS", name }
-}
-
-/// The messages of one queue, by their number.
-#[derive(Debug, Clone, Default)]
-pub(super) struct StoredQueue {
-    messages: BTreeMap<u64, StoredMessage>,
-    next_number: u64,
-}
-
-#[derive(Debug, Clone)]
-struct StoredMessage {
-    id: String,
-    body: String,
-    sent_at: Timestamp,
-    visible_from: Timestamp,
-    receive_count: u32,
-}
-
-impl StoredQueue {
-    fn send(&mut self, id: String, body: String, now: Timestamp) {
-        // SQS reports the time in milliseconds.
-        let sent_at = Timestamp::from_millisecond(now.as_millisecond()).unwrap_or(now);
-        let message = StoredMessage { id, body, sent_at, visible_from: now, receive_count: 0 };
-        self.messages.insert(self.next_number, message);
-        self.next_number += 1;
-        if self.messages.len() > MESSAGES_MAX {
-            self.messages.pop_first();
-        }
-    }
-
-    /// Drops the messages that are older than the retention time.
-    fn drop_old(&mut self, now: Timestamp) {
-        while let Some(first) = self.messages.first_entry()
-            && add(first.get().sent_at, RETENTION) <= now
-        {
-            first.remove();
-        }
-    }
-
-    fn receive(&mut self, request: &ReceiveMessages, now: Timestamp) -> Vec<QueueMessage> {
-        let count = usize::try_from(request.max_messages).unwrap_or_default();
-        let visible = self.messages.iter_mut().filter(|(_, message)| message.visible_from <= now);
-        let receive = |(number, message): (&u64, &mut StoredMessage)| {
-            message.receive_count += 1;
-            message.visible_from = add(now, request.visibility_timeout);
-            QueueMessage {
-                id: message.id.clone(),
-                receipt_handle: format!("{number}-{}", message.receive_count),
-                body: Some(message.body.clone()),
-                sent_at: Some(message.sent_at),
-            }
-        };
-        visible.take(count).map(receive).collect()
-    }
-
-    /// Deletes the message of a receipt. The handle of an earlier receipt deletes nothing.
-    fn delete(&mut self, receipt_handle: &str) -> Result<(), AwsFailure> {
-        let invalid = || {
-            let message = format!("The input receipt handle \"{receipt_handle}\" is not a valid receipt handle.");
-            AwsFailure::bad_request("ReceiptHandleIsInvalid", message)
-        };
-        let (number, receipt) = receipt_handle.split_once('-').ok_or_else(invalid)?;
-        let number: u64 = number.parse().map_err(|_| invalid())?;
-        let receipt: u32 = receipt.parse().map_err(|_| invalid())?;
-        if self.messages.get(&number).is_some_and(|message| message.receive_count == receipt) {
-            self.messages.remove(&number);
-        }
-        Ok(())
-    }
 }
 
 impl AwsState {
@@ -107,7 +33,8 @@ impl AwsState {
 }
 
 impl MemoryAws {
-    /// Sends a message to a queue, as `EventBridge` does. Returns false if the queue does not exist.
+    /// Sends a message to a queue, as `EventBridge` does. Returns false if the queue does not
+    /// exist.
     pub fn send_message(&self, queue_name: &str, body: impl Into<String>) -> bool {
         let now = self.inner.clock.now();
         let mut state = self.state();
@@ -125,7 +52,7 @@ impl MemoryAws {
         let mut state = self.state();
         let Ok(queue) = state.queue(queue_name) else { return Vec::new() };
         queue.drop_old(now);
-        queue.messages.values().map(|message| message.body.clone()).collect()
+        queue.bodies()
     }
 
     /// Returns once a message is visible, or after the waiting time.
@@ -136,7 +63,7 @@ impl MemoryAws {
             let now = self.inner.clock.now();
             let visible_from = self.state().queue(queue_url).map(|queue| {
                 queue.drop_old(now);
-                queue.messages.values().map(|message| message.visible_from).min()
+                queue.next_visible_at()
             });
             // A missing queue answers at once.
             let Ok(visible_from) = visible_from else { return };
@@ -196,10 +123,6 @@ impl Sqs for MemoryAws {
 
 fn no_queue() -> AwsFailure {
     AwsFailure::bad_request("QueueDoesNotExist", "The specified queue does not exist.")
-}
-
-fn add(time: Timestamp, duration: Duration) -> Timestamp {
-    time.saturating_add(duration).unwrap_or(Timestamp::MAX)
 }
 
 #[cfg(test)]
@@ -269,7 +192,7 @@ mod tests {
     async fn old_messages_are_dropped() {
         let aws = aws_with_queue();
         aws.send_message(QUEUE, "a");
-        tokio::time::advance(RETENTION).await;
+        tokio::time::advance(Duration::from_mins(5)).await;
         assert_eq!(receive(&aws, 10, 0).await, []);
         assert_eq!(aws.queued_messages(QUEUE), [""; 0]);
     }

@@ -11,7 +11,7 @@ use super::client_tokens::ClientTokens;
 use super::faults::AwsFaultInjector;
 use super::market::Market;
 use super::records::{CallRecord, LaunchedInstance, StoredProfile, StoredTemplate, SubnetAddresses};
-use super::sqs::StoredQueue;
+use super::stored_queue::StoredQueue;
 use crate::ports::ec2::{
     CreateFleet, CreateLaunchTemplate, FleetAnswer, InstanceStateName, InstanceStatus, LaunchTemplate,
 };

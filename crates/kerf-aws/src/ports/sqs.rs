@@ -22,7 +22,7 @@ pub trait Sqs: Send + Sync {
 /// The request of `ReceiveMessage`. The answers have all attributes of the messages.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReceiveMessages {
-    /// URL of the queue.
+    /// As `GetQueueUrl` returns it.
     pub queue_url: String,
     /// Largest number of messages, 1 to 10.
     pub max_messages: i32,
@@ -32,7 +32,7 @@ pub struct ReceiveMessages {
     pub wait: Duration,
 }
 
-/// A message of a queue.
+/// A received message.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct QueueMessage {
     /// ID of the message, which stays if the message is received again.

@@ -5,7 +5,7 @@ use jiff::Timestamp;
 /// The status of one instance in the answer of `DescribeInstanceStatus`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct InstanceStatus {
-    /// ID of the instance.
+    /// For example `i-0123`.
     pub instance_id: String,
     /// Details of the instance status check.
     pub instance_checks: Vec<StatusCheck>,
