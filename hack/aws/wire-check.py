@@ -29,7 +29,7 @@ REGION = "us-west-2"
 # Time in which a started server must print its endpoint.
 START_SECONDS = 60
 # Operations that the server has.
-OPERATIONS = 29
+OPERATIONS = 33
 SERVICES = ("ec2", "iam", "ssm", "eks", "sqs", "sts", "pricing", "arc-zonal-shift")
 # The region in which AWS has the price list of us-west-2.
 PRICING_REGION = "us-east-1"

@@ -16,7 +16,7 @@ use super::{AwsHttp, AwsServer, ec2, iam};
 use crate::memory::testing::{SUBNETS, aws, x86_image};
 use crate::memory::{Account, AwsFault, AwsFaultRule, MemoryAws};
 use crate::ports::ZonalShiftRecord;
-use crate::ports::ec2::{Ec2CapacityReservation, PlacementGroup};
+use crate::ports::ec2::{Ec2CapacityReservation, InstanceStatus, PlacementGroup, ScheduledEvent, StatusCheck};
 
 const FORM: &str = "application/x-www-form-urlencoded; charset=utf-8";
 
@@ -185,9 +185,12 @@ async fn answers_of_ec2() {
     ];
     let mut text = transcript(&aws, &before, ec2_form).await;
     let id = aws.instances()[0].instance.id.clone();
+    aws.run_pending_instances();
+    aws.set_instance_status(impaired(&id));
     let after = [
         &format!("Action=CreateTags&ResourceId.1={id}&Tag.1.Key=Name&Tag.1.Value=first"),
         &format!("Action=DescribeInstances&InstanceId.1={id}"),
+        "Action=DescribeInstanceStatus&Filter.1.Name=instance-status.status&Filter.1.Value.1=impaired",
         &format!("Action=TerminateInstances&InstanceId.1={id}"),
         &format!(
             "Action=RunInstances&MinCount=1&MaxCount=1&ClientToken=u&LaunchTemplate.LaunchTemplateName=demo&LaunchTemplate.\
@@ -204,6 +207,21 @@ async fn answers_of_ec2() {
     assert_eq!(called, ec2::OPERATIONS.map(str::to_owned).into(), "every operation has a snapshot");
     let calls: Vec<&str> = aws.calls().iter().map(|call| call.operation).collect();
     assert_eq!(calls.len(), before.len() + after.len(), "each request is one call: {calls:?}");
+}
+
+fn impaired(id: &str) -> InstanceStatus {
+    let check = |status: &str| StatusCheck {
+        name: "reachability".into(),
+        status: status.into(),
+        impaired_since: Some("2026-01-01T00:00:00Z".parse().unwrap()),
+    };
+    InstanceStatus {
+        instance_id: id.to_owned(),
+        instance_checks: vec![check("failed")],
+        system_checks: vec![check("passed")],
+        ebs_checks: Vec::new(),
+        events: vec![ScheduledEvent { code: "instance-stop".into(), description: "maintenance".into() }],
+    }
 }
 
 #[tokio::test(start_paused = true)]
