@@ -110,7 +110,8 @@ impl TemplateFixture {
     }
 }
 
-// spec 05 §13.4; Karpenter 1.14.1 creates the same template for these inputs. #89: 200G are 187 GiB
+// spec 05 §13.4; Karpenter 1.14.1 creates the same template for these inputs.
+// spec 05 #89: 200G are 187 GiB
 #[test]
 fn content_of_a_template() {
     let fixture = TemplateFixture::new(json!({

@@ -292,6 +292,28 @@ fn user_data_of_al2_calls_the_bootstrap_script_after_the_parts_of_the_user() {
     insta::assert_snapshot!(rendered_for(&AmiFamily::Al2, Some(custom)).unwrap());
 }
 
+// spec 05 #98
+#[test]
+fn custom_data_of_al2_gives_one_archive_whatever_its_form() {
+    let archive = |head: &str| {
+        format!(
+            "{head}\n\n--X\nContent-Type: text/x-shellscript; charset=\"us-ascii\"\n\n\
+                                        #!/bin/bash\necho 1\n--X--\n"
+        )
+    };
+    let version = "MIME-Version: 1.0";
+    let kind = "Content-Type: multipart/mixed; boundary=\"X\"";
+    let forms = [
+        "#!/bin/bash\necho 1".to_owned(),
+        archive(&format!("{version}\n{kind}")),
+        archive(&format!("{kind}\n{version}")),
+    ];
+    let rendered = forms.map(|custom| rendered_for(&AmiFamily::Al2, Some(&custom)).unwrap());
+    assert_eq!(rendered[0], rendered[1]);
+    assert_eq!(rendered[1], rendered[2]);
+    assert_eq!(rendered[0].matches("Content-Type: text/x-shellscript").count(), 2, "two parts: {}", rendered[0]);
+}
+
 // spec 05 §14.4
 #[test]
 fn user_data_of_bottlerocket_is_merged_into_the_settings_of_the_user() {
@@ -299,6 +321,30 @@ fn user_data_of_bottlerocket_is_merged_into_the_settings_of_the_user() {
                   [settings.kubernetes.node-labels]\nteam = 'theirs'\nother = 'x'\n\
                   [settings.kernel]\nlockdown = 'integrity'\n[dropped]\na = 1\n";
     insta::assert_snapshot!(rendered_for(&AmiFamily::Bottlerocket, Some(custom)).unwrap());
+}
+
+// spec 05 #101
+#[test]
+fn bottlerocket_keeps_settings_of_the_user_that_kerf_does_not_generate() {
+    let custom = "[settings.network]\nhostname = 'mine'\n[settings.kubernetes]\nunknown = 1\n\
+                  [settings.kubernetes.node-labels]\nteam = 'theirs'\nother = 'x'\n\
+                  [settings.kubernetes.node-taints]\nmine = ['x:NoSchedule']\n";
+    let text = rendered_for(&AmiFamily::Bottlerocket, Some(custom)).unwrap();
+    let settings: toml::Table = text.parse().unwrap();
+    let at = |path: &[&str]| {
+        let mut value = &settings["settings"];
+        for key in path {
+            value = value.get(key)?;
+        }
+        Some(value.clone())
+    };
+    let text_at = |path: &[&str]| at(path).and_then(|value| value.as_str().map(str::to_owned));
+    assert_eq!(text_at(&["network", "hostname"]).as_deref(), Some("mine"));
+    assert_eq!(at(&["kubernetes", "unknown"]), None);
+    assert_eq!(text_at(&["kubernetes", "node-labels", "other"]).as_deref(), Some("x"));
+    assert_eq!(text_at(&["kubernetes", "node-labels", "team"]).as_deref(), Some("a"), "the generated label wins");
+    assert_eq!(at(&["kubernetes", "node-taints", "mine"]), None);
+    assert!(at(&["kubernetes", "node-taints", "a"]).is_some());
 }
 
 #[test]
@@ -317,16 +363,17 @@ fn wrong_settings_of_bottlerocket_name_their_path() {
     assert!(error("a = 1\na = 2\n").starts_with("invalid UserData toml: duplicate key"), "{}", error("a = 1\na = 2\n"));
 }
 
+// spec 05 #102, #130
 #[test]
 fn the_version_of_a_bottlerocket_image_decides_how_local_disks_are_mounted() {
     let term = |field: &str, text: &str| serde_json::from_value::<AmiSelectorTerm>(json!({ field: text })).unwrap();
     let ami =
         |name: &str| serde_json::from_value::<Ami>(json!({"id": "ami-1", "name": name, "requirements": []})).unwrap();
     let alias = |version: &str| bind_command(&[term("alias", &format!("bottlerocket@{version}"))], &[]);
-    for version in ["latest", "1.46.0", "v1.52.1", "2.0.0"] {
+    for version in ["latest", "1.46.0", "v1.46.0", "v1.46.0-rc1", "1.47.x", "v1.52.1", "2.0.0"] {
         assert_eq!(alias(version), BindCommand::DefaultFolders, "{version}");
     }
-    for version in ["1.45.9", "1.46", "x.y.z"] {
+    for version in ["1.45.9", "v1.45.0", "1.46", "v1.46", "1.x.0", "x.y.z", "invalid", ""] {
         assert_eq!(alias(version), BindCommand::ListedFolders, "{version}");
     }
     let image = "bottlerocket-aws-k8s-1.34-x86_64-v1.46.0-431fe75a";
