@@ -2,6 +2,7 @@
 //! translates the options of a command into the settings of `kerf-controllers`. Decides nothing.
 
 use std::io::{self, Write};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -59,6 +60,7 @@ pub(super) async fn run_controllers(
     stop: ShutdownSignal,
 ) -> anyhow::Result<()> {
     let recorder = Arc::new(Recorder::new(environment.client.clone(), environment.clock, environment.seed));
+    let is_sandbox = environment.sandbox.is_some();
     // The engine breaks ties as in `kerf plan`, so that the controllers do what the plan shows.
     let engine = plan::engine_settings(&controller_settings.settings, true, controller_settings.cores);
     let cluster = SharedCluster::default();
@@ -97,10 +99,10 @@ pub(super) async fn run_controllers(
     };
     kerf_controllers::run(ctx, process, environment.lease_client, Some(recorder), stop).await.map_err(|error| {
         match error {
-            RunError::Listen { address, cause } => {
-                let flag = if process.metrics == Some(address) { "--metrics-port" } else { "--health-probe-port" };
-                anyhow::Error::new(listen_problem(flag, address.port(), &cause))
+            RunError::Listen { address, cause } if is_sandbox => {
+                anyhow::Error::new(listen_problem("--metrics-port", address.port(), &cause))
             }
+            RunError::Listen { address, cause } => anyhow::Error::new(address_problem(process, address, &cause)),
             RunError::Lease(_) | RunError::Provider(_) => anyhow::Error::new(error),
         }
     })
@@ -110,6 +112,20 @@ pub(super) async fn run_controllers(
 pub(super) fn listen_problem(flag: &str, port: u16, cause: &io::Error) -> Problem {
     Problem::new(format!("{flag} {port}: cannot listen on the port: {cause}"))
         .with_hint(format!("stop the program that uses the port, or give another port with {flag}"))
+}
+
+/// Returns the problem that an address of the controller cannot be opened. The flag is the one that
+/// wins, whatever the address was set with.
+fn address_problem(process: &ProcessSettings, address: SocketAddr, cause: &io::Error) -> Problem {
+    let flag = if process.metrics == Some(address) {
+        "--metrics-bind-address"
+    } else if process.health_probes == Some(address) {
+        "--health-probe-bind-address"
+    } else {
+        "--debug-address"
+    };
+    Problem::new(format!("{flag} {address}: cannot listen on the address: {cause}"))
+        .with_hint(format!("stop the program that uses the port, or give another address with {flag}"))
 }
 
 /// Starts the process's log, which writes every line to all `outputs`.

@@ -208,6 +208,25 @@ async fn the_controller_runs_on_the_cluster_of_the_kubeconfig_and_stops_cleanly(
     assert_eq!(lease.holder_identity.as_deref(), Some(""), "the lease is released");
 }
 
+// spec 07 section 3
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_address_in_use_is_reported_with_the_flag_that_changes_it() {
+    let cluster = LiveCluster::start().await;
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    for flag in ["--metrics-bind-address", "--health-probe-bind-address"] {
+        let mut command = Command::new(assert_cmd::cargo::cargo_bin!("kerf"));
+        command.args(["controller", "--metrics-port=0", "--health-probe-port=0", "--debug-address=0"]);
+        command.arg(format!("{flag}={address}")).env_clear().env("KUBECONFIG", cluster.kubeconfig());
+        let output = tokio::task::block_in_place(|| command.output().unwrap());
+        let expected = format!(
+            "error: {flag} {address}: cannot listen on the address: Address already in use (os error 98)\n\
+             hint:  stop the program that uses the port, or give another address with {flag}\n"
+        );
+        assert_eq!((output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned()), (Some(1), expected));
+    }
+}
+
 // spec 07 #12: nothing is started
 #[test]
 fn an_invalid_scheduler_configuration_is_fatal() {
