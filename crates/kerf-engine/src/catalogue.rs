@@ -6,7 +6,7 @@ mod instance_type;
 mod list;
 mod view_cache;
 
-pub(crate) use compiled::{CompiledCatalogue, RowIx, RowView};
+pub(crate) use compiled::{CatalogueRow, CompiledCatalogue, PricedRow, RowIx, RowView};
 pub(crate) use fit::FitIndex;
 pub use instance_type::{InstanceType, Offering, Overhead};
 pub use list::{InstanceTypeRef, InstanceTypes, OfferingIx, OfferingRef, OfferingState};

@@ -57,6 +57,7 @@ mod pin;
 mod place_claim;
 mod place_node;
 mod price_bound;
+mod price_share;
 mod problem;
 mod recount;
 mod search;

@@ -16,7 +16,7 @@ use crate::bits::Bits;
 use crate::price::Price;
 use crate::requirement::Requirement;
 use crate::requirement_table::{KeyIx, RequirementIx, RequirementSetIx, RequirementTable};
-use crate::resources::{Amounts, ResourceNames};
+use crate::resources::{Amounts, ResourceIx, ResourceNames};
 
 /// Index of a row of a catalogue.
 pub(crate) type RowIx = usize;
@@ -79,6 +79,17 @@ pub(crate) struct CompiledType {
 pub(crate) struct CatalogueRow {
     pub(crate) type_ix: usize,
     pub(crate) allocatable: Amounts,
+    /// The floats nearest to the allocatable CPU, memory and pods. Comparisons that only exclude a
+    /// row use them, because a division of two `i128` takes ten times as long.
+    pub(crate) allocatable_floats: [f64; 3],
+}
+
+impl CatalogueRow {
+    pub(crate) fn new(type_ix: usize, allocatable: Amounts) -> Self {
+        let allocatable_floats =
+            [ResourceIx::CPU, ResourceIx::MEMORY, ResourceIx::PODS].map(|resource| allocatable.get(resource) as f64);
+        Self { type_ix, allocatable, allocatable_floats }
+    }
 }
 
 /// An available offering.
@@ -102,9 +113,24 @@ pub(crate) struct RowView {
     pub(crate) offerings: Bits,
     /// Rows whose type is compatible, with or without an offering.
     pub(crate) compatible: Bits,
-    /// `rows` with the price of their cheapest compatible offering that can be launched, sorted by
-    /// price, ties by type name. The price is unknown if all their offerings are full reservations.
-    pub(crate) by_price: Vec<(Price, RowIx)>,
+    /// `rows` with their prices, sorted by price, ties by type name.
+    pub(crate) by_price: Vec<PricedRow>,
+}
+
+/// A row with the price of its cheapest compatible offering that can be launched. The price is
+/// unknown if all its offerings are full reservations.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct PricedRow {
+    pub(crate) price: Price,
+    /// The float nearest to the price, in its own unit.
+    pub(crate) price_float: f64,
+    pub(crate) row: RowIx,
+}
+
+impl PricedRow {
+    pub(crate) fn new(price: Price, row: RowIx) -> Self {
+        Self { price, price_float: price.units() as f64, row }
+    }
 }
 
 impl RowView {
@@ -157,7 +183,7 @@ impl CompiledCatalogue {
     ) {
         let mut groups: Vec<(&Offering, RowIx)> = Vec::new();
         let base = self.rows.len();
-        self.rows.push(CatalogueRow { type_ix, allocatable: names.amounts(&instance_type.allocatable()) });
+        self.rows.push(CatalogueRow::new(type_ix, names.amounts(&instance_type.allocatable())));
         for listed in instance_type.offerings() {
             let offering = listed.offering();
             let capacity_type = single(offering, labels::CAPACITY_TYPE);
@@ -178,7 +204,7 @@ impl CompiledCatalogue {
                 Some(row) => row,
                 None if overridden => {
                     let allocatable = names.amounts(&instance_type.allocatable_in(offering));
-                    self.rows.push(CatalogueRow { type_ix, allocatable });
+                    self.rows.push(CatalogueRow::new(type_ix, allocatable));
                     groups.push((offering, self.rows.len() - 1));
                     self.rows.len() - 1
                 }
@@ -293,11 +319,12 @@ impl CompiledCatalogue {
                 *best = Some(best.map_or(price, |p| p.min(price)));
             }
         }
-        let mut by_price: Vec<(Price, RowIx)> =
-            cheapest.iter().enumerate().filter_map(|(row, price)| price.map(|p| (p, row))).collect();
-        by_price
-            .sort_by(|a, b| a.0.cmp(&b.0).then_with(|| self.row_name(a.1).cmp(self.row_name(b.1))).then(a.1.cmp(&b.1)));
-        RowView { rows: by_price.iter().map(|(_, row)| *row).collect(), offerings, compatible, by_price }
+        let mut by_price: Vec<PricedRow> =
+            cheapest.iter().enumerate().filter_map(|(row, price)| price.map(|p| PricedRow::new(p, row))).collect();
+        by_price.sort_by(|a, b| {
+            a.price.cmp(&b.price).then_with(|| self.row_name(a.row).cmp(self.row_name(b.row))).then(a.row.cmp(&b.row))
+        });
+        RowView { rows: by_price.iter().map(|priced| priced.row).collect(), offerings, compatible, by_price }
     }
 
     pub(crate) fn row_name(&self, row: RowIx) -> &Str {

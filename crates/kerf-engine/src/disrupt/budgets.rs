@@ -30,6 +30,18 @@ struct PoolBudget {
     surging: u32,
 }
 
+/// Numbers of nodes of one pool.
+#[derive(Debug, Clone, Copy, Default)]
+struct NodeCounts {
+    total: u32,
+    /// Nodes that are not being deleted. A drifted node that is being deleted has a replacement,
+    /// which counts in its place: the surge is a part of the size that the pool has without it.
+    staying: u32,
+    disrupting: u32,
+    /// Drifted nodes whose replacement is in flight.
+    surging: u32,
+}
+
 /// Number of nodes of a pool that may always have a replacement in flight for drift.
 const SURGE_MIN_NODES: u32 = 10;
 /// Part of a pool's nodes that may have a replacement in flight for drift: one in this many.
@@ -40,17 +52,19 @@ impl NodePoolBudgets {
     /// warning.
     pub(crate) fn new(survey: &Survey<'_>, warnings: &mut Vec<InputWarning>) -> Self {
         let input = survey.input;
-        let mut counts = vec![(0_u32, 0_u32, 0_u32); input.pools.len()];
+        let mut counts = vec![NodeCounts::default(); input.pools.len()];
         for facts in &survey.nodes {
             if let Some(pool) = budget_pool(facts, input) {
-                counts[pool].0 += 1;
-                counts[pool].1 += u32::from(is_disrupting(facts));
-                counts[pool].2 += u32::from(is_being_replaced_for_drift(facts));
+                let is_deleting = facts.claim.is_some_and(|claim| claim.is_deleting);
+                counts[pool].total += 1;
+                counts[pool].staying += u32::from(!is_deleting);
+                counts[pool].disrupting += u32::from(is_disrupting(facts));
+                counts[pool].surging += u32::from(is_being_replaced_for_drift(facts));
             }
         }
         let mut pools = Vec::with_capacity(input.pools.len());
-        for (pool, (total, disrupting, surging)) in input.pools.iter().zip(counts) {
-            let surge_max = total.div_ceil(SURGE_FRACTION).max(SURGE_MIN_NODES);
+        for (pool, NodeCounts { total, staying, disrupting, surging }) in input.pools.iter().zip(counts) {
+            let surge_max = staying.div_ceil(SURGE_FRACTION).max(SURGE_MIN_NODES);
             let mut budget = PoolBudget { disrupting, surge_max, surging, ..PoolBudget::default() };
             for (slot, reason) in budget.allowed.iter_mut().zip(&REASONS) {
                 *slot = allowed_disruptions(&pool.disruption.budgets, reason, total, input.at).unwrap_or(0);

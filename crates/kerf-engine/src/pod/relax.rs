@@ -32,12 +32,22 @@ pub(crate) fn relax(
     some_pool_prefers_no_schedule: bool,
 ) -> Option<(Relaxation, PodSpec)> {
     let mut relaxed = spec.clone();
+    let relaxation = relax_in_place(&mut relaxed, ignore_preferences, some_pool_prefers_no_schedule)?;
+    Some((relaxation, relaxed))
+}
+
+/// Applies the next relaxation to a spec and returns it. Returns `None` if nothing is left to give
+/// up. Copies nothing: a pod may have hundreds of preferences.
+pub(crate) fn relax_in_place(
+    relaxed: &mut PodSpec,
+    ignore_preferences: bool,
+    some_pool_prefers_no_schedule: bool,
+) -> Option<Relaxation> {
     if let Some(affinity) = &mut relaxed.affinity {
         if let Some(terms) = &mut affinity.node_affinity.required
             && terms.len() > 1
         {
-            let relaxation = Relaxation::RequiredNodeAffinityTerm(terms.remove(0));
-            return Some((relaxation, relaxed));
+            return Some(Relaxation::RequiredNodeAffinityTerm(terms.remove(0)));
         }
         if !ignore_preferences {
             let term = remove_heaviest(&mut affinity.pod_affinity.preferred, |t| t.weight);
@@ -51,22 +61,21 @@ pub(crate) fn relax(
                     let term = remove_heaviest(&mut affinity.node_affinity.preferred, |t| t.weight);
                     term.map(Relaxation::NodeAffinity)
                 });
-            if let Some(relaxation) = relaxation {
-                return Some((relaxation, relaxed));
+            if relaxation.is_some() {
+                return relaxation;
             }
         }
     }
     if !ignore_preferences {
         let spreads = &mut relaxed.topology_spread_constraints;
         if let Some(at) = spreads.iter().position(|s| s.when_unsatisfiable == WhenUnsatisfiable::ScheduleAnyway) {
-            let relaxation = Relaxation::Spread(spreads.swap_remove(at));
-            return Some((relaxation, relaxed));
+            return Some(Relaxation::Spread(spreads.swap_remove(at)));
         }
     }
     let toleration = prefer_no_schedule();
     if some_pool_prefers_no_schedule && !relaxed.tolerations.contains(&toleration) {
         relaxed.tolerations.push(toleration);
-        return Some((Relaxation::PreferNoSchedule, relaxed));
+        return Some(Relaxation::PreferNoSchedule);
     }
     None
 }

@@ -8,6 +8,7 @@
 use std::ops::Range;
 
 use kerf_api::slim::{HostPort, Labels, PodSpec, Str, Toleration};
+use smallvec::SmallVec;
 
 use super::free_capacity::CoarseAmounts;
 use crate::pod::requirements::NodeRequirements;
@@ -56,9 +57,9 @@ pub(crate) struct PodClass {
     pub(crate) ports: Vec<HostPort>,
     /// Constraints per topology key other than the hostname: the class's own, and the anti-affinity
     /// of other pods against it.
-    pub(crate) label_constraints: Vec<(TopologyKeyIx, Vec<GroupConstraint>)>,
+    pub(crate) label_constraints: Vec<(TopologyKeyIx, SmallVec<[GroupConstraint; 1]>)>,
     /// Constraints whose topology key is the hostname.
-    pub(crate) host_constraints: Vec<GroupConstraint>,
+    pub(crate) host_constraints: SmallVec<[GroupConstraint; 1]>,
     /// Groups that count pods of this class.
     pub(crate) counted_by: Vec<GroupIx>,
     /// Groups of the class's own anti-affinity rules, which keep the pods that a rule selects away

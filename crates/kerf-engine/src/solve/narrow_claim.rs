@@ -3,12 +3,15 @@
 //!
 //! Nothing here changes the claim: [`PlacementPass::narrow_claim`] returns an [`ExtendedClaim`].
 
+use std::cell::Cell;
+
 use smallvec::SmallVec;
 
 use super::class::ClassIx;
 use super::min_values;
 use super::pass::{KeyDomains, PlacementPass};
 use super::place_claim::{ClaimRejection, ExtendedClaim};
+use super::price_share;
 use crate::bits::Bits;
 use crate::cluster::{MinValuesPolicy, ReservedMode};
 use crate::requirement_table::{RequirementSetIx, UndefinedKeys};
@@ -23,7 +26,14 @@ struct ExtensionInput<'a> {
     requests: &'a Amounts,
     /// The open claim and the reservations that it holds. `None` for a new claim.
     claim: Option<(usize, &'a [usize])>,
+    /// Domains that may still be tried. The number of combinations grows exponentially with the
+    /// number of topology keys, so not all of them can be.
+    domains_left: Cell<usize>,
 }
+
+/// Domains that are tried for one claim, in addition to twice the domains of all topology keys. So
+/// every domain of a single key is tried, and every combination of a few small keys.
+const EXTRA_DOMAINS_TRIED: usize = 64;
 
 impl PlacementPass<'_> {
     /// Narrows a claim by labels, volumes, domains and offerings, in this order. Returns the first
@@ -78,8 +88,15 @@ impl PlacementPass<'_> {
             if remaining_rows.is_empty() {
                 continue;
             }
-            let input = ExtensionInput { catalogue, rows: &remaining_rows, requests: &requests, claim };
-            match self.choose_domains(base, key_domains, &input) {
+            let domains: usize = key_domains.iter().map(|key| key.allowed.iter().count()).sum();
+            let max_tried = EXTRA_DOMAINS_TRIED + 2 * domains;
+            let domains_left = Cell::new(max_tried);
+            let input = ExtensionInput { catalogue, rows: &remaining_rows, requests: &requests, claim, domains_left };
+            let chosen = self.choose_domains(base, key_domains, &input);
+            // A few domains are part of the step that the check of a claim counts as.
+            let tried = max_tried - input.domains_left.get();
+            self.state.steps += tried.saturating_sub(EXTRA_DOMAINS_TRIED) as u64;
+            match chosen {
                 Ok(extended) => return Ok(extended),
                 Err(new_rejection) => rejection = new_rejection,
             }
@@ -87,8 +104,8 @@ impl PlacementPass<'_> {
         Err(rejection)
     }
 
-    /// Narrows each topology key to allowed domains, trying domains with few pods first (spec 02
-    /// §8.5, Q15).
+    /// Narrows each topology key to allowed domains, trying domains with few pods first, and a
+    /// limited number of domains (spec 02 §8.5, Q15).
     fn choose_domains(
         &mut self,
         requirements: RequirementSetIx,
@@ -110,9 +127,11 @@ impl PlacementPass<'_> {
             Some(group) => self.domains_by_preference(key.key, group, &allowed),
         };
         // Prices are compared only where one domain of several must be chosen.
-        let compares_prices = self.search_variant.cheapest_domain && key.pick_one.is_some();
+        let compares_prices = self.search_variant.cheapest_domain && key.pick_one.is_some() && options.len() > 1;
         let mut best: Option<(i128, ExtendedClaim)> = None;
         for option in options {
+            let Some(domains_left) = input.domains_left.get().checked_sub(1) else { break };
+            input.domains_left.set(domains_left);
             let requirement = self.state.keys.requirement_for_domains(key.key, &option, &mut self.state.table);
             let narrowed = self.state.table.single_requirement_set(label, requirement);
             let Some(next_requirements) =
@@ -122,7 +141,10 @@ impl PlacementPass<'_> {
             };
             match self.choose_domains(next_requirements, rest, input) {
                 Ok(extended) if compares_prices => {
-                    let share = self.lowest_price_share(input.catalogue, &extended);
+                    let problem = self.problem;
+                    let view = self.view(input.catalogue, extended.requirements);
+                    let rows = &problem.cluster.catalogues[input.catalogue].rows;
+                    let share = price_share::lowest(&view.by_price, rows, &extended.rows, &extended.requests);
                     if best.as_ref().is_none_or(|(lowest, _)| share < *lowest) {
                         best = Some((share, extended));
                     }
@@ -135,21 +157,6 @@ impl PlacementPass<'_> {
             }
         }
         best.map(|(_, extended)| extended).ok_or(ClaimRejection::Temporary)
-    }
-
-    /// Returns the price of the claim's requests as a share of an instance that is filled with
-    /// equal requests, for the row where this share is cheapest. The result has the unit of prices.
-    fn lowest_price_share(&mut self, catalogue: usize, extended: &ExtendedClaim) -> i128 {
-        let catalogue_rows = &self.problem.cluster.catalogues[catalogue].rows;
-        let view = self.view(catalogue, extended.requirements);
-        let rows = view.by_price.iter().filter(|(_, row)| extended.rows.contains(*row));
-        let shares = rows.map(|(price, row)| {
-            let requested = extended.requests.iter().filter(|(_, amount)| *amount > 0);
-            let copies =
-                requested.map(|(resource, amount)| catalogue_rows[*row].allocatable.get(resource) / amount).min();
-            price.units() / copies.unwrap_or(1).max(1)
-        });
-        shares.min().unwrap_or(i128::MAX)
     }
 
     /// Returns the allowed domains one by one, fewest pods first. Ties are decided by the seed, so
@@ -216,7 +223,9 @@ impl PlacementPass<'_> {
         })
     }
 
-    /// Returns the reservations that the claim would hold (spec 02 §10).
+    /// Returns the reservations that the claim would hold (spec 02 §10, spec 10 §7.1). Pods do not
+    /// wait for a reservation that was full before the pass; a claim that could use nothing else is
+    /// rejected.
     fn reservable(
         &mut self,
         requirements: RequirementSetIx,
@@ -229,19 +238,32 @@ impl PlacementPass<'_> {
         let held = input.claim.map_or(&[][..], |(_, held)| held);
         let offerings = self.view(input.catalogue, requirements).offerings.clone();
         let catalogue = &self.problem.cluster.catalogues[input.catalogue];
-        let mut any_compatible = false;
+        let (mut any_capacity, mut any_full, mut any_other) = (false, false, false);
         let mut collected: Vec<usize> = Vec::new();
         for offering in offerings.iter().map(|o| &catalogue.offerings[o]).filter(|o| rows.contains(o.row)) {
-            let Some(id) = &offering.reservation else { continue };
+            let Some(id) = &offering.reservation else {
+                any_other = true;
+                continue;
+            };
+            if !offering.is_launchable {
+                any_full = true;
+                continue;
+            }
             let Ok(ix) = self.problem.reservations.binary_search_by(|(known, _)| known.cmp(id)) else { continue };
-            any_compatible = true;
+            any_capacity = true;
             if (held.contains(&ix) || self.state.reservations[ix] > 0) && !collected.contains(&ix) {
                 collected.push(ix);
             }
         }
         collected.sort_unstable();
         let is_strict = self.problem.cluster.settings.reserved_mode == ReservedMode::Strict;
-        if is_strict && collected.is_empty() && (any_compatible || !held.is_empty()) {
+        if is_strict && collected.is_empty() && any_capacity {
+            return Err(ClaimRejection::WaitsForReservation);
+        }
+        if any_full && !any_capacity && !any_other {
+            return Err(ClaimRejection::Temporary);
+        }
+        if is_strict && collected.is_empty() && !held.is_empty() {
             return Err(ClaimRejection::WaitsForReservation);
         }
         Ok(collected)

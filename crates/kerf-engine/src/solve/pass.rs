@@ -424,7 +424,7 @@ impl<'p> PlacementPass<'p> {
     /// does.
     pub(crate) fn cheapest(&mut self, catalogue: usize, requirements: RequirementSetIx, rows: &Bits) -> Price {
         let view = self.view(catalogue, requirements);
-        view.by_price.iter().find(|(_, row)| rows.contains(*row)).map_or(Price::UNKNOWN, |(price, _)| *price)
+        view.by_price.iter().find(|priced| rows.contains(priced.row)).map_or(Price::UNKNOWN, |priced| priced.price)
     }
 
     /// Returns the total hourly price of the open claims.

@@ -31,8 +31,8 @@ fn lower_bound_for_resource(pass: &mut PlacementPass<'_>, resource: ResourceIx) 
     for template in &problem.templates {
         let rows = &problem.cluster.catalogues[template.catalogue].rows;
         let view = pass.view(template.catalogue, template.requirements);
-        for (price, row) in view.by_price.iter().filter(|(_, row)| template.rows.contains(*row)) {
-            if let Some(share) = price.share(missing, rows[*row].allocatable.get(resource)) {
+        for priced in view.by_price.iter().filter(|priced| template.rows.contains(priced.row)) {
+            if let Some(share) = priced.price.share(missing, rows[priced.row].allocatable.get(resource)) {
                 lowest = Some(lowest.map_or(share, |l| l.min(share)));
             }
         }

@@ -12,7 +12,7 @@ use super::min_values;
 use super::pass::{PlacementPass, PlacementTarget};
 use super::problem::PodIx;
 use crate::bits::Bits;
-use crate::catalogue::RowIx;
+use crate::catalogue::{PricedRow, RowIx};
 use crate::cluster::MinValuesPolicy;
 use crate::explain::{self, Reason};
 use crate::price::Price;
@@ -107,8 +107,9 @@ pub struct SolveStats {
     pub attempts: usize,
     /// Hourly price of the solution of first fit in Karpenter's order.
     pub first_fit_price: Price,
-    /// Number of checks in all passes: of a claim or a pool for a pod class, and of a topology
-    /// constraint of a class. A measure of the work that does not depend on the machine.
+    /// Number of checks in all passes: of a claim or a pool for a pod class, of a topology
+    /// constraint of a class, and of each domain of a check that tries many. A measure of the work
+    /// that does not depend on the machine.
     pub steps: u64,
     /// Approximate size in bytes of the caches of the search, at their largest, over all threads.
     pub cache_bytes: usize,
@@ -267,7 +268,7 @@ fn build_launch_options(
     let mut instance_types: Vec<Str> = Vec::new();
     let mut listed = Bits::new();
     let mut rows = Bits::new();
-    let priced = view.by_price.iter().map(|(_, row)| *row).filter(|row| claim_rows.contains(*row));
+    let priced = view.by_price.iter().map(|priced| priced.row).filter(|row| claim_rows.contains(*row));
     let mut unpriced: Vec<RowIx> = claim_rows.iter().filter(|row| !view.rows.contains(*row)).collect();
     unpriced.sort_by_key(|row| catalogue.row_name(*row));
     for row in priced.chain(unpriced) {
@@ -333,18 +334,18 @@ fn cheapest_estimate(
     view: &crate::catalogue::RowView,
     rows: &Bits,
 ) -> Option<LaunchEstimate> {
-    let (price, row) = view.by_price.iter().find(|(_, row)| rows.contains(*row))?;
+    let &PricedRow { price, row, .. } = view.by_price.iter().find(|priced| rows.contains(priced.row))?;
     let offering = view
         .offerings
         .iter()
         .map(|o| &catalogue.offerings[o])
-        .filter(|o| o.is_launchable && o.row == *row && o.price == *price)
+        .filter(|o| o.is_launchable && o.row == row && o.price == price)
         .min_by_key(|o| (launch_rank(&o.capacity_type), &o.zone))?;
     Some(LaunchEstimate {
-        instance_type: catalogue.row_name(*row).clone(),
+        instance_type: catalogue.row_name(row).clone(),
         zone: offering.zone.clone(),
         capacity_type: offering.capacity_type.clone(),
-        price: *price,
+        price,
     })
 }
 

@@ -85,3 +85,19 @@ fn a_spread_that_cannot_be_kept_does_not_cost_a_check_of_all_others() {
     // Each pod gives up one spread after the other, until it has given up the last.
     assert!(stats.steps <= 4 * passes * pods * keys, "{} steps in {passes} passes", stats.steps);
 }
+
+// Item 13, spec 02 §8.5.
+#[test]
+fn the_work_does_not_grow_exponentially_with_the_keys_of_spread_constraints() {
+    let keys = 20;
+    let pool = (0..keys).map(|key| format!(" req=\"k{key:02} In a,b,c\"")).collect::<Vec<_>>().concat();
+    let spreads = (0..keys).map(|key| format!(" spread=k{key:02}:1:app=web:any")).collect::<Vec<_>>().concat();
+    let count = 4;
+    let rules = |_| format!("labels=app:web{spreads}");
+    let solution = search(&format!("{}pool p{pool}\n{}", types(), pods(count, rules)));
+    assert!(solution.unplaced.is_empty());
+    let stats = solution.stats;
+    let (passes, pods, keys) = (stats.attempts as u64, count as u64, u64::try_from(keys).unwrap());
+    assert!(stats.steps <= 8 * passes * pods * pods * keys * keys, "{} steps in {passes} passes", stats.steps);
+    assert_cache_is_small(&solution);
+}

@@ -159,9 +159,38 @@ fn spec_10_110_a_type_with_a_full_reservation_is_ordered_by_its_other_prices() {
          type s cpu=4 price=0.3 \n type full cpu=4 \n offer full ct=reserved reservation=r2:0 price=0 \n pool p \n pod x cpu=4",
         "claim pool=p types=s,t,full pods=x ct=on-demand",
     );
-    let only_full = "settings fallback \n type full cpu=4 \n offer full ct=reserved reservation=r2:0 price=0 \n pool p \n pod x cpu=4";
-    let solution = Fixture::new(only_full).solve();
-    assert!(solution.claims[0].launch.estimate.is_none(), "there is nothing to launch");
+}
+
+// spec 10 #71
+#[test]
+fn spec_10_71_a_full_reservation_leaves_the_other_capacity_types() {
+    let types = "type t cpu=4 \n offer t ct=reserved reservation=r1:0 price=0 \n offer t ct=on-demand price=0.4";
+    check(&format!("{types} \n pool p \n pod x cpu=4"), "claim pool=p types=t pods=x ct=on-demand");
+}
+
+// spec 10 #72, #74: in both modes
+#[test]
+fn spec_10_74_a_pool_of_full_reservations_launches_nothing() {
+    let full = "type t cpu=4 \n offer t ct=reserved reservation=r1:0 price=0 \n type s cpu=4 price=1 ct=on-demand";
+    for mode in ["", "settings fallback \n"] {
+        let only = format!("{mode} {full} \n pool p req=\"ct In reserved\" \n pod x cpu=4");
+        check(&only, "unplaced x NoInstanceTypeFits");
+        // spec 10 #72
+        let both = format!(
+            "{mode} {full} \n pool p weight=10 req=\"ct In reserved\" \n pool q req=\"ct In on-demand\" \n pod x cpu=4"
+        );
+        check(&both, "claim pool=q types=s pods=x");
+    }
+}
+
+// spec 10 #75
+#[test]
+fn spec_10_75_a_pod_waits_for_a_reservation_that_another_claim_holds() {
+    let solution = Fixture::new(
+        "type t cpu=4 \n offer t ct=reserved reservation=r1:1 price=0.001 \n offer t ct=on-demand price=0.4 \n pool p \n pod x x2 cpu=4",
+    )
+    .solve();
+    assert_eq!((solution.claims.len(), solution.unplaced.len()), (1, 1));
 }
 
 const RESERVED_AND_OTHER_TYPES: &str =

@@ -8,10 +8,10 @@ use kerf_api::validation::requirement::{self, RequirementRef};
 use rustc_hash::{FxHashMap, FxHasher};
 use smallvec::SmallVec;
 
-use super::groups;
+use super::groups::{self, SpreadGroups};
 use crate::cluster::{PreferencePolicy, needs_devices, ports, selection};
 use crate::explain::Reason;
-use crate::pod::relax::{Relaxation, last_resorts, relax};
+use crate::pod::relax::{Relaxation, last_resorts, relax, relax_in_place};
 use crate::pod::requests;
 use crate::pod::requirements::{
     NodeRequirements, Preferences, node_affinity_alternatives, pod_requirements, require_label_presence,
@@ -244,14 +244,16 @@ fn add_class_with_relaxations(
     base.unrelaxed_alternatives = node_affinity_alternatives(&spec, &problem.cluster.label_rules);
     let affinity = spec.affinity.as_ref();
     let terms = affinity.and_then(|a| a.node_affinity.required.clone()).unwrap_or_default();
-    let first = push_class(problem, state, &base, spec.clone());
+    let mut spread_groups = SpreadGroups::default();
+    let first = push_class(problem, state, &base, &spec, &mut spread_groups);
+    problem.classes[first.0 as usize].spec = spec.clone();
     let alternatives = first.0..first.0 + terms.len().max(1) as u32;
     problem.classes[first.0 as usize].alternative_classes = alternatives.clone();
     let mut last = first;
     let mut steps = 0;
-    while let Some((_, next)) = next_relaxation(problem, &spec) {
-        spec = next;
-        let relaxed = push_class(problem, state, &base, spec.clone());
+    let (ignores_preferences, has_prefer_no_schedule) = relaxation_rules(problem);
+    while relax_in_place(&mut spec, ignores_preferences, has_prefer_no_schedule).is_some() {
+        let relaxed = push_class(problem, state, &base, &spec, &mut spread_groups);
         problem.classes[last.0 as usize].next_relaxed = Some(relaxed);
         last = relaxed;
         steps += 1;
@@ -264,7 +266,7 @@ fn add_class_with_relaxations(
     if steps >= terms.len() {
         let (relaxation_count, start) = (problem.classes[last.0 as usize].relaxation_count, last.0);
         for last_resort in last_resorts(&terms, &spec) {
-            let next = push_class(problem, state, &base, last_resort);
+            let next = push_class(problem, state, &base, &last_resort, &mut spread_groups);
             problem.classes[next.0 as usize].is_last_resort = true;
             problem.classes[next.0 as usize].relaxation_count = relaxation_count;
             problem.classes[last.0 as usize].next_relaxed = Some(next);
@@ -274,20 +276,23 @@ fn add_class_with_relaxations(
             class.alternative_classes = start..last.0 + 1;
         }
     }
-    for relaxed in &mut problem.classes[first.0 as usize + 1..] {
-        relaxed.spec = PodSpec::default();
-    }
     first
 }
 
 /// Returns the next relaxation of a pod with this spec, and the relaxed spec. `None` if nothing is
 /// left to relax.
 pub(crate) fn next_relaxation(problem: &SchedulingProblem, spec: &PodSpec) -> Option<(Relaxation, PodSpec)> {
+    let (ignores_preferences, has_prefer_no_schedule) = relaxation_rules(problem);
+    relax(spec, ignores_preferences, has_prefer_no_schedule)
+}
+
+/// Returns true for the first value if preferences are ignored, and for the second one if some pool
+/// has a taint with the effect `PreferNoSchedule`.
+fn relaxation_rules(problem: &SchedulingProblem) -> (bool, bool) {
     let ignores_preferences = problem.cluster.settings.preference_policy == PreferencePolicy::Ignore;
     // Pools without instance types count too, because they may still have nodes.
     let mut taints = problem.pools.iter().flat_map(|pool| &problem.cluster.pools[*pool].taints);
-    let has_prefer_no_schedule = taints.any(|t| t.effect == kerf_api::slim::TaintEffect::PreferNoSchedule);
-    relax(spec, ignores_preferences, has_prefer_no_schedule)
+    (ignores_preferences, taints.any(|t| t.effect == kerf_api::slim::TaintEffect::PreferNoSchedule))
 }
 
 /// The part of a class that relaxation does not change.
@@ -303,14 +308,21 @@ struct ClassBase {
     unrelaxed_alternatives: Vec<NodeRequirements>,
 }
 
-fn push_class(problem: &mut SchedulingProblem, state: &mut SolverState, base: &ClassBase, spec: PodSpec) -> ClassIx {
+/// Adds a class for a spec. The class does not keep the spec.
+fn push_class(
+    problem: &mut SchedulingProblem,
+    state: &mut SolverState,
+    base: &ClassBase,
+    spec: &PodSpec,
+    spread_groups: &mut SpreadGroups,
+) -> ClassIx {
     let ignores_preferences = problem.cluster.settings.preference_policy == PreferencePolicy::Ignore;
     let rules = &problem.cluster.label_rules;
     let preferences = if ignores_preferences { Preferences::Excluded } else { Preferences::Included };
-    let mut all = pod_requirements(&spec, preferences, rules);
-    let must_exist = require_label_presence(&mut all, &spec, preferences, rules);
-    let mut strict = pod_requirements(&spec, Preferences::Excluded, rules);
-    require_label_presence(&mut strict, &spec, Preferences::Excluded, rules);
+    let mut all = pod_requirements(spec, preferences, rules);
+    let must_exist = require_label_presence(&mut all, spec, preferences, rules);
+    let mut strict = pod_requirements(spec, Preferences::Excluded, rules);
+    require_label_presence(&mut strict, spec, Preferences::Excluded, rules);
     let ix = ClassIx(problem.classes.len() as u32);
     let class = PodClass {
         namespace: base.namespace.clone(),
@@ -325,9 +337,9 @@ fn push_class(problem: &mut SchedulingProblem, state: &mut SolverState, base: &C
         strict_requirements: state.table.intern(&strict.labels),
         tolerations: spec.tolerations.clone(),
         volume_alternatives: base.volume_alternatives.clone(),
-        ports: ports::host_ports_of_spec(&spec),
+        ports: ports::host_ports_of_spec(spec),
         label_constraints: Vec::new(),
-        host_constraints: Vec::new(),
+        host_constraints: SmallVec::new(),
         counted_by: Vec::new(),
         inverse_groups: Vec::new(),
         next_relaxed: None,
@@ -336,9 +348,9 @@ fn push_class(problem: &mut SchedulingProblem, state: &mut SolverState, base: &C
         is_last_resort: false,
         tolerates_template: problem.templates.iter().map(|t| tolerates_all(&spec.tolerations, &t.taints)).collect(),
         needs_devices: base.needs_devices,
-        spec,
+        spec: PodSpec::default(),
     };
-    groups::add_class_constraints(problem, state, ix, &class);
+    groups::add_class_constraints(problem, state, ix, &class, spec, spread_groups);
     problem.classes.push(class);
     ix
 }

@@ -7,10 +7,11 @@
 
 use kerf_api::labels;
 use kerf_api::slim::{
-    LabelSelector, LabelSelectorOperator, LabelSelectorRequirement, NodeInclusionPolicy, PodAffinityTerm, Str,
+    LabelSelector, LabelSelectorOperator, LabelSelectorRequirement, NodeInclusionPolicy, PodAffinityTerm, PodSpec, Str,
     Toleration, TopologySpreadConstraint, WhenUnsatisfiable,
 };
 use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
 
 use crate::cluster::PreferencePolicy;
 use crate::pod::selector;
@@ -34,6 +35,9 @@ pub(crate) struct GroupTable {
     pub(super) uncounted_inverse_pods: Vec<(GroupIx, usize)>,
     linked_classes: usize,
 }
+
+/// Number of constraints whose list is kept for the next call.
+const KEPT_CONSTRAINTS_MAX: usize = 1024;
 
 /// Returns the group with this identity, adding it if it is new.
 fn get_or_add_group(problem: &mut SchedulingProblem, state: &SolverState, identity: GroupIdentity) -> GroupIx {
@@ -59,22 +63,40 @@ fn get_or_add_group(problem: &mut SchedulingProblem, state: &SolverState, identi
     ix
 }
 
-/// Adds the groups for the rules of a class (spec 02 §8.1).
+/// The groups of spread constraints, for a class and its relaxations. Each relaxation of a pod with
+/// hundreds of constraints has almost all of them.
+#[derive(Debug, Default)]
+pub(super) struct SpreadGroups {
+    /// The tolerations for which `groups` holds.
+    tolerations: Vec<Toleration>,
+    groups: FxHashMap<TopologySpreadConstraint, GroupIx>,
+}
+
+/// Adds the groups for the rules of a class (spec 02 §8.1). `spec` is the spec of the class.
 pub(super) fn add_class_constraints(
     problem: &mut SchedulingProblem,
     state: &mut SolverState,
     class_ix: ClassIx,
     class: &PodClass,
+    spec: &PodSpec,
+    spread_groups: &mut SpreadGroups,
 ) {
+    if spread_groups.tolerations != class.tolerations {
+        *spread_groups = SpreadGroups { tolerations: class.tolerations.clone(), groups: FxHashMap::default() };
+    }
     let respects_preferences = problem.cluster.settings.preference_policy == PreferencePolicy::Respect;
-    for spread in &class.spec.topology_spread_constraints {
+    for spread in &spec.topology_spread_constraints {
         if spread.when_unsatisfiable == WhenUnsatisfiable::DoNotSchedule || respects_preferences {
-            let identity = spread_identity(problem, state, class, spread);
-            let group = get_or_add_group(problem, state, identity);
+            let group = spread_groups.groups.get(spread).copied().unwrap_or_else(|| {
+                let identity = spread_identity(problem, state, class, spread);
+                let group = get_or_add_group(problem, state, identity);
+                spread_groups.groups.insert(spread.clone(), group);
+                group
+            });
             problem.group_table.unlinked_constraints.push((class_ix, group));
         }
     }
-    let Some(affinity) = class.spec.affinity.clone() else { return };
+    let Some(affinity) = spec.affinity.clone() else { return };
     let sides = [(&affinity.pod_affinity, GroupKind::Affinity), (&affinity.pod_anti_affinity, GroupKind::AntiAffinity)];
     for (terms, kind) in sides {
         let preferred = terms.preferred.iter().filter(|_| respects_preferences).map(|w| &w.pod_affinity_term);
@@ -119,14 +141,29 @@ pub(super) fn link_classes_to_groups(problem: &mut SchedulingProblem, state: &So
         new_groups.add(GroupIx(ix), group);
         table.finder.add(GroupIx(ix), group);
     }
-    let mut constraints: Vec<(ClassIx, GroupConstraint)> = Vec::new();
+    let mut changed_classes: Vec<ClassIx> = Vec::new();
     let first_class = if first_new == groups.len() { table.linked_classes } else { 0 };
-    for (ix, class) in classes.iter_mut().enumerate().skip(first_class) {
-        let finder = if ix < table.linked_classes { &new_groups } else { &table.finder };
-        for group in finder.selecting(groups, &class.namespace, &class.labels) {
+    // The relaxations of a class follow it and have its labels, so the groups are the same. Groups
+    // are found in order of index, and later ones have a higher index: `counted_by` is sorted.
+    let mut last: Option<(usize, bool, Vec<GroupIx>)> = None;
+    for ix in first_class..classes.len() {
+        let is_new = ix >= table.linked_classes;
+        let is_like_last = last.as_ref().is_some_and(|(of, of_new, _)| {
+            let (class, other) = (&classes[ix], &classes[*of]);
+            *of_new == is_new && class.namespace == other.namespace && class.labels == other.labels
+        });
+        if !is_like_last {
+            let finder = if is_new { &table.finder } else { &new_groups };
+            last = Some((ix, is_new, finder.selecting(groups, &classes[ix].namespace, &classes[ix].labels)));
+        }
+        let class = &mut classes[ix];
+        let selecting = last.as_ref().map_or(&[][..], |(_, _, selecting)| selecting);
+        class.counted_by.reserve_exact(selecting.len());
+        for group in selecting.iter().copied() {
             match groups[group.0].identity.kind {
                 GroupKind::InverseAntiAffinity => {
-                    constraints.push((ClassIx(ix as u32), GroupConstraint { group, counts_self: true }));
+                    add_constraint(class, groups, GroupConstraint { group, counts_self: true });
+                    changed_classes.push(ClassIx(ix as u32));
                 }
                 GroupKind::Spread { .. } | GroupKind::Affinity | GroupKind::AntiAffinity => {
                     class.counted_by.push(group);
@@ -135,20 +172,22 @@ pub(super) fn link_classes_to_groups(problem: &mut SchedulingProblem, state: &So
         }
     }
     table.linked_classes = classes.len();
-    for (class, group) in table.unlinked_constraints.drain(..) {
-        let counts_self = classes[class.0 as usize].counted_by.contains(&group);
-        constraints.push((class, GroupConstraint { group, counts_self }));
+    for (class_ix, group) in table.unlinked_constraints.drain(..) {
+        let class = &mut classes[class_ix.0 as usize];
+        let counts_self = class.counted_by.binary_search(&group).is_ok();
+        add_constraint(class, groups, GroupConstraint { group, counts_self });
+        if changed_classes.last() != Some(&class_ix) {
+            changed_classes.push(class_ix);
+        }
     }
-    let mut changed_classes: Vec<ClassIx> = constraints.iter().map(|(class, _)| *class).collect();
-    for (class, constraint) in constraints {
-        add_constraint(&mut classes[class.0 as usize], groups, constraint);
-    }
+    table.unlinked_constraints.shrink_to(KEPT_CONSTRAINTS_MAX);
     changed_classes.sort_unstable();
     changed_classes.dedup();
     for class in changed_classes {
         // Keys are narrowed in this order. It depends on their names, not on the order of the
         // input.
         let label_constraints = &mut classes[class.0 as usize].label_constraints;
+        label_constraints.shrink_to_fit();
         label_constraints.sort_by(|a, b| state.keys.text(a.0).cmp(state.keys.text(b.0)));
     }
     for (class, group) in table.unlinked_inverse_groups.drain(..) {
@@ -176,7 +215,7 @@ fn add_constraint(class: &mut PodClass, groups: &[Group], constraint: GroupConst
         GroupKey::Hostname => &mut class.host_constraints,
         GroupKey::Label(key) => {
             let at = class.label_constraints.iter().position(|(k, _)| *k == key).unwrap_or_else(|| {
-                class.label_constraints.push((key, Vec::new()));
+                class.label_constraints.push((key, SmallVec::new()));
                 class.label_constraints.len() - 1
             });
             &mut class.label_constraints[at].1

@@ -190,6 +190,10 @@ fn at_most_a_quarter_of_a_pool_is_replaced_for_drift_at_once() {
     let in_flight = "pool-node f type=s provider-drift=AMIDrift disrupting \n pool-node g type=s disrupting
                      pod f on=f cpu=2 \n pod g on=g cpu=2";
     assert_eq!(replaced(&format!("{} \n {in_flight}", drifted_nodes(20, "budget=100%", ""))), (9, 11));
+    // Nodes that are being deleted do not count: their replacements count in their place.
+    let deleting: Vec<String> = (0..20).map(|i| format!("pool-node g{i} type=s deleting")).collect();
+    let text = format!("{} \n {}", drifted_nodes(60, "budget=100%", ""), deleting.join("\n"));
+    assert_eq!(replaced(&text), (15, 45));
     // A node that is not replaced needs no limit.
     let empty: Vec<String> = (0..40).map(|i| format!("pool-node e{i} type=s {DRIFTED}")).collect();
     let text = format!("{THREE_TYPES} after=Never budget=100% \n {}", empty.join("\n"));
