@@ -38,8 +38,11 @@ pub mod kerf {
     /// On a NodeClaim that replaced others: which claims it replaced, and when (JSON).
     pub const REPLACED: &str = "kerf.sh/replaced";
     /// On a NodeClaim: name of the earlier claim of its pods, which was deleted because its node
-    /// was never Ready. The claim is not deleted for this reason.
+    /// was never Ready.
     pub const REPLACES_NEVER_READY: &str = "kerf.sh/replaces-never-ready";
+    /// On a NodeClaim with [`REPLACES_NEVER_READY`]: number of claims in a row that were deleted
+    /// for this reason. Each doubles the time within which the claim's node must be Ready.
+    pub const NEVER_READY_REPLACEMENTS: &str = "kerf.sh/never-ready-replacements";
 }
 
 /// Annotations of the EC2 provider.

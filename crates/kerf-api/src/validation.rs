@@ -7,9 +7,25 @@
 
 pub mod ec2nodeclass;
 pub mod kubelet;
+pub mod kwoknodeclass;
+pub mod nodeclaim;
 pub mod nodeoverlay;
 pub mod nodepool;
 pub mod requirement;
+
+use crate::duration::parse_nillable;
+use crate::unparsed::DurationText;
+
+/// Returns failures for durations that match their pattern but cannot be parsed, such as
+/// `9999999999h`. Karpenter cannot decode such an object at all; Kerf decodes it and names the
+/// field.
+fn duration_failures<'d>(fields: impl IntoIterator<Item = (&'d str, Option<&'d DurationText>)>) -> Vec<String> {
+    let failure = |(field, text): (&str, Option<&DurationText>)| {
+        let error = parse_nillable(text.map(DurationText::as_str)).err()?;
+        Some(format!("invalid value: {error} in {field}"))
+    };
+    fields.into_iter().filter_map(failure).collect()
+}
 
 /// Joins all failures to the message of a condition.
 pub fn join(failures: &[String]) -> String {

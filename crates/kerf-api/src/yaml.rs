@@ -12,6 +12,7 @@
 //! text after a document is not ignored, and a quoted text must continue further to the right than
 //! its key.
 
+mod lines;
 mod scalar;
 #[cfg(test)]
 mod tests;
@@ -22,6 +23,7 @@ use std::fmt;
 use granit_parser::{Event, Parser, ScalarStyle, Span, StrInput, StructureStyle};
 use serde_json::{Map, Value};
 
+pub use self::lines::{ValueLines, value_lines};
 use self::scalar::Scalar;
 
 /// Maximum nesting of lists and mappings.

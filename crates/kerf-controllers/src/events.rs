@@ -75,6 +75,13 @@ pub(crate) fn insufficient_capacity(claim: &NodeClaim, why: &str) -> Event {
     Event::new(claim_reference(claim), EventType::Warning, "InsufficientCapacityError", message)
 }
 
+/// The provider rejected the launch of the claim, which is tried again. The condition has the
+/// provider's summary; this has the whole error, with the cloud's own code and text.
+pub(crate) fn launch_failed(claim: &NodeClaim, why: &str) -> Event {
+    let message = truncated(&format!("Failed to launch the instance: {why}"));
+    Event::new(claim_reference(claim), EventType::Warning, "LaunchFailed", message)
+}
+
 /// The node joined without the taint that keeps pods off until registration.
 pub(crate) fn unregistered_taint_missing(claim: &NodeClaim) -> Event {
     let message = "Missing karpenter.sh/unregistered taint which prevents registration related race conditions on \

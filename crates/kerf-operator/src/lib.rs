@@ -15,6 +15,7 @@ mod controller_set;
 pub mod events;
 pub mod logs;
 pub mod metrics;
+mod node_claims;
 mod reconcile;
 mod recorder;
 
@@ -25,5 +26,6 @@ pub use controller::{ControllerName, Reconcile, ReconcileError};
 pub use controller_set::{ControllerEnvironment, ControllerSet, RegisteredController, SINGLETON_KEY};
 pub use events::{Event, EventType, Publish};
 pub use metrics::{ControllerMetrics, Registry};
+pub use node_claims::delete_claim;
 pub use reconcile::{current_controller, instrument_event, instrument_reconcile};
 pub use recorder::Recorder;

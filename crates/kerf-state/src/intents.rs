@@ -39,9 +39,18 @@ pub(crate) struct Intents {
     /// Claims whose replacements are being created.
     being_replaced: BTreeSet<Str>,
     /// The claim that was deleted because its node was never Ready, by pod that waited for it.
-    never_ready_by_pod: BTreeMap<Str, Str>,
-    /// Such claims of static pools, by pool. The pool's next claims replace them.
-    never_ready_by_pool: BTreeMap<Str, Vec<Str>>,
+    never_ready_by_pod: BTreeMap<Str, NeverReadyClaim>,
+    /// Such claims whose pods are not known, by pool. The pool's next claims replace them.
+    never_ready_by_pool: BTreeMap<Str, Vec<NeverReadyClaim>>,
+}
+
+/// A claim that was deleted because its node was never Ready.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NeverReadyClaim {
+    /// Name of the claim.
+    pub name: Str,
+    /// Number of claims in a row that were deleted for this reason, this one included.
+    pub count: u32,
 }
 
 impl Intents {
@@ -132,21 +141,27 @@ impl Intents {
         }
     }
 
-    /// Records that a claim is deleted because its node was never Ready. Forgets earlier pods for
-    /// which `exists` is false.
-    pub(crate) fn record_never_ready(&mut self, claim: &Str, static_pool: Option<&str>, exists: impl Fn(&Str) -> bool) {
+    /// Records that a claim is deleted because its node was never Ready. With a `pool`, the pool's
+    /// next claim replaces it. Forgets earlier pods for which `exists` is false.
+    pub(crate) fn record_never_ready(
+        &mut self,
+        claim: &NeverReadyClaim,
+        pool: Option<&str>,
+        exists: impl Fn(&Str) -> bool,
+    ) {
         self.never_ready_by_pod.retain(|pod, _| exists(pod));
-        for pod in self.pods_by_claim.get(claim).into_iter().flatten() {
+        for pod in self.pods_by_claim.get(&claim.name).into_iter().flatten() {
             self.never_ready_by_pod.insert(pod.clone(), claim.clone());
         }
-        if let Some(pool) = static_pool {
+        if let Some(pool) = pool {
             self.never_ready_by_pool.entry(Str::from(pool)).or_default().push(claim.clone());
         }
     }
 
-    /// Returns the claim that was never Ready and that one of these pods waited for.
-    pub(crate) fn never_ready_claim_of(&self, pods: &[Str]) -> Option<&Str> {
-        pods.iter().find_map(|pod| self.never_ready_by_pod.get(pod))
+    /// Returns the claim that was never Ready and that one of these pods waited for. Of several,
+    /// returns the last of the longest row.
+    pub(crate) fn never_ready_claim_of(&self, pods: &[Str]) -> Option<&NeverReadyClaim> {
+        pods.iter().filter_map(|pod| self.never_ready_by_pod.get(pod)).max_by_key(|claim| claim.count)
     }
 
     /// Forgets the claims that were never Ready and that these pods waited for.
@@ -156,8 +171,8 @@ impl Intents {
         }
     }
 
-    /// Removes and returns a claim of a static pool that was never Ready.
-    pub(crate) fn take_never_ready_of_pool(&mut self, pool: &str) -> Option<Str> {
+    /// Removes and returns a claim without known pods whose node was never Ready.
+    pub(crate) fn take_never_ready_of_pool(&mut self, pool: &str) -> Option<NeverReadyClaim> {
         let claims = self.never_ready_by_pool.get_mut(pool)?;
         let claim = claims.pop();
         if claims.is_empty() {

@@ -7,6 +7,9 @@
 //! node: it was deleted before it started although its node was initialized, or another claim was
 //! created for it. A pod that runs elsewhere, or that was deleted while the node still started,
 //! does not count. Kept in memory only: a restart ends all waits.
+//!
+//! After a wait a single pod of the owner may have a claim, whatever the number of its pods. The
+//! outcome of this probe decides whether the others follow.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -24,6 +27,11 @@ const FUTILE_CLAIMS_MAX: u32 = 3;
 const FIRST_WAIT: Duration = Duration::from_mins(1);
 /// Upper bound of the doubled waits.
 const LONGEST_WAIT: Duration = Duration::from_mins(30);
+/// Interval at which another pod may have the claim after a wait, because the one before cannot
+/// have any.
+const PROBE_INTERVAL: Duration = Duration::from_mins(1);
+/// Time for which a claim without an outcome keeps other pods of the owner waiting.
+const PROBE_TIMEOUT: Duration = LONGEST_WAIT;
 /// Time after which an owner without a new claim is forgotten.
 const OWNER_TTL: Duration = Duration::from_hours(2);
 
@@ -54,8 +62,9 @@ struct OwnerHistory {
 }
 
 /// A claim that was created for pods of one owner.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Attempt {
+    created: Timestamp,
     /// The pods for which the outcome is open.
     pods: BTreeSet<Str>,
     is_launched: bool,
@@ -88,7 +97,8 @@ impl LaunchAttempts {
             let owner = owner_of(pod).clone();
             let history = self.owners.entry(owner.clone()).or_insert_with(|| OwnerHistory::new(now));
             history.last_claim = now;
-            self.attempts.entry(claim.clone()).or_default().entry(owner).or_default().pods.insert(key.clone());
+            let attempts = self.attempts.entry(claim.clone()).or_default();
+            attempts.entry(owner).or_insert_with(|| Attempt::new(now)).pods.insert(key.clone());
             self.claim_by_pod.insert(key.clone(), claim.clone());
         }
     }
@@ -190,15 +200,69 @@ impl LaunchAttempts {
         }
     }
 
-    /// Returns true if no owner waits at `now`.
-    pub(crate) fn has_no_waits(&self, now: Timestamp) -> bool {
-        self.owners.values().all(|history| history.wait_until.is_none_or(|until| until <= now))
+    /// Returns true if no owner waits.
+    pub(crate) fn has_no_waits(&self) -> bool {
+        self.owners.values().all(|history| history.futile_claims < FUTILE_CLAIMS_MAX)
     }
 
-    /// Returns the wait of the pod's owner, if it has one.
-    pub(crate) fn wait_of(&self, pod: &Pod) -> Option<LaunchWait> {
-        let history = self.owners.get(owner_of(pod))?;
-        Some(LaunchWait { until: history.wait_until?, nodes: history.futile_claims })
+    /// Returns the waits of pending pods. `pending` must be in a fixed order.
+    pub(crate) fn waits<'p>(
+        &self,
+        pending: impl Iterator<Item = (&'p Str, &'p Pod)>,
+        now: Timestamp,
+    ) -> BTreeMap<Str, LaunchWait> {
+        let mut by_owner: BTreeMap<&Str, Vec<&Str>> = BTreeMap::new();
+        for (key, pod) in pending {
+            by_owner.entry(owner_of(pod)).or_default().push(key);
+        }
+        let mut waits = BTreeMap::new();
+        for (owner, pods) in by_owner {
+            let Some(history) = self.owners.get(owner).filter(|history| history.futile_claims >= FUTILE_CLAIMS_MAX)
+            else {
+                continue;
+            };
+            let Some(wait_until) = history.wait_until else { continue };
+            let is_over = wait_until <= now;
+            let probes = if is_over { self.probes(owner, &pods, wait_until, now) } else { BTreeSet::new() };
+            let next_check = now.saturating_add(PROBE_INTERVAL).unwrap_or(Timestamp::MAX);
+            let until = if is_over { next_check } else { wait_until };
+            let wait = LaunchWait { until, nodes: history.futile_claims };
+            waits.extend(pods.into_iter().filter(|pod| !probes.contains(pod)).map(|pod| (pod.clone(), wait)));
+        }
+        waits
+    }
+
+    /// Returns the pods of an owner that may have a claim after a wait. These are the pods of a
+    /// claim that is still starting: it is the probe. Otherwise it is one pod: the outcome of the
+    /// last claim depends on its pods, so one of them has precedence.
+    fn probes<'p>(&self, owner: &Str, pods: &[&'p Str], wait_until: Timestamp, now: Timestamp) -> BTreeSet<&'p Str> {
+        let is_recent = |attempt: &Attempt| attempt.created.saturating_add(PROBE_TIMEOUT).is_ok_and(|end| end > now);
+        let attempts = self.attempts.values().filter_map(|attempts| attempts.get(owner));
+        let recent: Vec<&Attempt> = attempts.filter(|attempt| is_recent(attempt)).collect();
+        let in_attempts = |has_started: bool| {
+            let of_state = recent.iter().filter(|attempt| attempt.is_initialized == has_started);
+            of_state.flat_map(|attempt| &attempt.pods).collect::<BTreeSet<&Str>>()
+        };
+        if recent.iter().any(|attempt| !attempt.is_initialized) {
+            let starting = in_attempts(false);
+            return pods.iter().copied().filter(|pod| starting.contains(*pod)).collect();
+        }
+        let with_outcome = in_attempts(true);
+        let mut candidates: Vec<&'p Str> = pods.iter().copied().filter(|pod| with_outcome.contains(*pod)).collect();
+        if candidates.is_empty() {
+            candidates = pods.to_vec();
+        }
+        // A pod that cannot have a claim must not keep the others waiting for ever.
+        let seconds = now.duration_since(wait_until).as_secs().max(0).unsigned_abs();
+        let rounds = seconds / PROBE_INTERVAL.as_secs();
+        let index = usize::try_from(rounds % candidates.len().max(1) as u64).unwrap_or(0);
+        candidates.get(index).copied().into_iter().collect()
+    }
+}
+
+impl Attempt {
+    fn new(created: Timestamp) -> Self {
+        Self { created, pods: BTreeSet::new(), is_launched: false, is_initialized: false, has_failed_pod: false }
     }
 }
 

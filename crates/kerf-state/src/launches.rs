@@ -8,6 +8,7 @@ use kerf_api::slim::{Pod, PodDisruptionBudget, Str};
 use kerf_engine::LaunchFacts;
 
 use crate::cluster::Cluster;
+use crate::intents::NeverReadyClaim;
 use crate::kinds::Tracked as _;
 use crate::object_table::ObjectChange;
 
@@ -43,22 +44,24 @@ impl Cluster {
     }
 
     /// Records that a claim is about to be deleted because its node was never Ready. The next claim
-    /// for its pods, or the next claim of its static pool, replaces it.
-    pub fn record_never_ready(&mut self, claim: &str) {
-        let pool = self.claims.get(claim).and_then(|claim| self.pools.get(claim.pool()?));
-        let static_pool = pool.filter(|pool| pool.spec.replicas.is_some()).map(|pool| pool.key());
+    /// for its pods replaces it. If its pods are not known, because its pool is static or an
+    /// earlier process created it, the next claim of its pool replaces it.
+    pub fn record_never_ready(&mut self, claim: &NeverReadyClaim) {
+        let pool = self.claims.get(&claim.name).and_then(|tracked| self.pools.get(tracked.pool()?));
+        let is_created_here = self.intents.is_created_here(&claim.name);
+        let pool = pool.filter(|pool| pool.spec.replicas.is_some() || !is_created_here).map(|pool| pool.key());
         let pods = &self.pods;
-        self.intents.record_never_ready(&Str::from(claim), static_pool.as_deref(), |pod| pods.get(pod).is_some());
+        self.intents.record_never_ready(claim, pool.as_deref(), |pod| pods.get(pod).is_some());
     }
 
     /// Returns the claim that a new claim for these pods replaces because its node was never Ready.
-    pub fn never_ready_claim_of(&self, pods: &[Str]) -> Option<Str> {
+    pub fn never_ready_claim_of(&self, pods: &[Str]) -> Option<NeverReadyClaim> {
         self.intents.never_ready_claim_of(pods).cloned()
     }
 
-    /// Removes and returns a claim that the next claim of a static pool replaces because its node
-    /// was never Ready.
-    pub fn take_never_ready_of_pool(&mut self, pool: &str) -> Option<Str> {
+    /// Removes and returns a claim without known pods that the next claim of the pool replaces
+    /// because its node was never Ready.
+    pub fn take_never_ready_of_pool(&mut self, pool: &str) -> Option<NeverReadyClaim> {
         self.intents.take_never_ready_of_pool(pool)
     }
 
@@ -75,11 +78,12 @@ impl Cluster {
         let launched = claim_by_pod.iter().filter_map(|(pod, claim)| Some((pod.clone(), provider_id(claim)?)));
         let provider_ids = launched.filter(|(pod, provider_id)| !provider_id.is_empty() && is_pending(pod)).collect();
         self.launch_attempts.refresh(now);
-        let waits = if self.launch_attempts.has_no_waits(now) {
+        let waits = if self.launch_attempts.has_no_waits() {
             BTreeMap::new()
         } else {
-            let pending = self.pods.iter().filter(|(_, pod)| pod.spec.node_name.is_none());
-            pending.filter_map(|(key, pod)| Some((key.clone(), self.launch_attempts.wait_of(pod)?))).collect()
+            let pods = self.pods.iter().map(|(key, pod)| (key, pod.as_ref()));
+            let is_pending = |pod: &Pod| pod.spec.node_name.is_none() && pod.metadata.deletion_timestamp.is_none();
+            self.launch_attempts.waits(pods.filter(|(_, pod)| is_pending(pod)), now)
         };
         LaunchFacts { provider_ids, on_unlaunched_claims: self.pods_of_unlaunched_claims(), waits }
     }

@@ -37,6 +37,7 @@ pub use claims::{TrackedClaim, to_engine_claim};
 pub use cluster::{Cluster, NodeRequests};
 pub use input::InputContext;
 pub use instance_ids::instance_id;
+pub use intents::NeverReadyClaim;
 pub use kerf_api::slim;
 pub use kinds::Tracked;
 pub use node_classes::NodeClass;

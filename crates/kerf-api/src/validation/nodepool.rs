@@ -3,15 +3,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::requirement;
+use super::{duration_failures, requirement};
 use crate::admission::names;
 use crate::admission::text::quote;
-use crate::duration::parse_nillable;
 use crate::labels::{LabelRules, NODEPOOL};
 use crate::nodepool::{NodeClaimTemplateSpec, NodePoolSpec};
 use crate::quantity::Quantity;
 use crate::taints::{Taint, TaintEffect};
-use crate::unparsed::DurationText;
 
 /// Returns all failures of a pool. Schedules, weights and the meaning of limits are not checked: a
 /// schedule that cannot be evaluated blocks disruption, and admission limits the others.
@@ -90,12 +88,7 @@ fn unparsable_value_failures(spec: &NodePoolSpec) -> Vec<String> {
     ];
     let budgets = disruption.and_then(|disruption| disruption.budgets.as_ref()).into_iter().flatten();
     let durations = durations.into_iter().chain(budgets.map(|budget| ("budgets", budget.duration.as_ref())));
-    let mut failures: Vec<String> = durations
-        .filter_map(|(field, text)| {
-            let error = parse_nillable(text.map(DurationText::as_str)).err()?;
-            Some(format!("invalid value: {error} in {field}"))
-        })
-        .collect();
+    let mut failures = duration_failures(durations);
     for (name, quantity) in spec.limits.iter().flatten() {
         if let Err(error) = quantity.text().parse::<Quantity>() {
             failures.push(format!("invalid value: {error} in limits[{name}]"));

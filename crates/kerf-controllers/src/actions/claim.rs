@@ -3,7 +3,7 @@
 use kerf_api::nodeclaim::NodeClaim;
 use kerf_runtime::{ApiError, MergePatch, PatchTarget, with_retries};
 use kerf_state::TrackedClaim;
-use kube::api::{Api, DeleteParams, PostParams, Preconditions};
+use kube::api::{Api, PostParams};
 use serde_json::json;
 
 use crate::context::Context;
@@ -49,14 +49,7 @@ pub(crate) async fn update(
 
 /// Deletes a claim. The UID precondition protects a newer claim of that name.
 pub(crate) async fn delete(ctx: &Context, claim: &NodeClaim) -> Result<(), ApiError> {
-    let name = claim.metadata.name.as_deref().unwrap_or_default();
-    let preconditions = Some(Preconditions { uid: claim.metadata.uid.clone(), resource_version: None });
-    let params = DeleteParams { preconditions, ..DeleteParams::default() };
-    let deleted = with_retries(|| async { api(ctx).delete(name, &params).await }).await?;
-    if let Some(deleting) = deleted.left() {
-        ctx.cluster.lock().apply_own_write(TrackedClaim::from(deleting));
-    }
-    Ok(())
+    kerf_operator::delete_claim(&ctx.client, &ctx.cluster, claim).await
 }
 
 /// Reads a claim from the API server, not from cluster state.

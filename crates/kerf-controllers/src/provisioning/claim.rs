@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use kerf_api::annotations::kerf::{NEVER_READY_REPLACEMENTS, REPLACES_NEVER_READY};
 use kerf_api::annotations::{NODECLAIM_MIN_VALUES_RELAXED, NODEPOOL_HASH, NODEPOOL_HASH_VERSION};
 use kerf_api::hash;
 use kerf_api::labels::HOSTNAME;
@@ -13,6 +14,7 @@ use kerf_api::unparsed::QuantityText;
 use kerf_engine::PlannedClaim;
 use kerf_engine::requirement::SelectorEntry;
 use kerf_runtime::ApiError;
+use kerf_state::NeverReadyClaim;
 use tracing::info;
 
 use super::report;
@@ -46,6 +48,14 @@ pub(crate) fn build_claim(planned: &PlannedClaim, pool: &NodePool) -> NodeClaim 
         },
         status: None,
     }
+}
+
+/// Records on a claim which claim it replaces because that claim's node was never Ready. So the
+/// number of replacements in a row is known after a restart, too.
+pub(crate) fn annotate_never_ready(claim: &mut NodeClaim, replaced: &NeverReadyClaim) {
+    let annotations = claim.metadata.annotations.get_or_insert_default();
+    annotations.insert(REPLACES_NEVER_READY.to_owned(), replaced.name.to_string());
+    annotations.insert(NEVER_READY_REPLACEMENTS.to_owned(), replaced.count.to_string());
 }
 
 /// Creates a claim, logs and counts it, and returns its name. `reason` is the label of the metric,

@@ -11,7 +11,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures::future::join_all;
-use kerf_api::annotations::kerf::REPLACES_NEVER_READY;
 use kerf_api::nodepool::NodePool;
 use kerf_api::quantity::Quantity;
 use kerf_api::slim::{Pod, Str};
@@ -254,9 +253,13 @@ impl Provisioner {
         let Some(pool) = pools.get(&planned.pool) else { return Err(Error::PoolNotFound(planned.pool.to_string())) };
         self.check_limits(&planned.pool)?;
         let mut node_claim = claim::build_claim(planned, pool);
-        if let Some(replaced) = self.ctx.cluster.lock().never_ready_claim_of(&planned.pods) {
-            let annotations = node_claim.metadata.annotations.get_or_insert_default();
-            annotations.insert(REPLACES_NEVER_READY.to_owned(), replaced.to_string());
+        let replaced = {
+            let mut cluster = self.ctx.cluster.lock();
+            let known = cluster.never_ready_claim_of(&planned.pods);
+            known.or_else(|| cluster.take_never_ready_of_pool(&planned.pool))
+        };
+        if let Some(replaced) = replaced {
+            claim::annotate_never_ready(&mut node_claim, &replaced);
         }
         let created = claim::create(&self.ctx, planned, &node_claim, "provisioned").await;
         let pods: Vec<Arc<Pod>> = {

@@ -11,7 +11,6 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use jiff::Timestamp;
-use kerf_api::annotations::kerf::REPLACES_NEVER_READY;
 use kerf_api::conditions::{ConditionStatus, READY};
 use kerf_api::nodepool::{NODES_RESOURCE, NodePool};
 use kerf_api::quantity::Quantity;
@@ -26,7 +25,7 @@ use super::{POOL_CHECK_INTERVAL, static_pool};
 use crate::actions;
 use crate::context::Context;
 use crate::error::{Error, Interrupted};
-use crate::provisioning::claim::build_claim;
+use crate::provisioning::claim::{annotate_never_ready, build_claim};
 use kerf_operator::Reconcile;
 use kerf_operator::logs::reference;
 
@@ -90,8 +89,7 @@ impl StaticProvisioning {
         let mut node_claim = build_claim(planned, pool);
         let replaced = self.ctx.cluster.lock().take_never_ready_of_pool(name);
         if let Some(replaced) = replaced {
-            let annotations = node_claim.metadata.annotations.get_or_insert_default();
-            annotations.insert(REPLACES_NEVER_READY.to_owned(), replaced.to_string());
+            annotate_never_ready(&mut node_claim, &replaced);
         }
         let outcome = actions::claim::create(&self.ctx, &node_claim).await;
         // Cluster state contains the claim now, or its creation has failed; the reservation is not

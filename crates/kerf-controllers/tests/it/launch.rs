@@ -104,6 +104,9 @@ async fn a_rejected_launch_with_reason_and_message_sets_the_condition_and_is_ret
     assert_eq!(claim_condition(&claim, "Launched"), "Unknown/Fraud");
     let launched = claim.status.unwrap().conditions.into_iter().find(|c| c.condition_type == "Launched").unwrap();
     assert_eq!(launched.message, "call us");
+    // The condition has the provider's summary, the Event the whole error.
+    let text = "Failed to launch the instance: creating nodeclaim, 403";
+    assert_eq!(env.events("LaunchFailed"), [("a".into(), text.into())]);
     assert!(cloud.created.load(Ordering::SeqCst) > 1);
     *cloud.always_fails.lock().unwrap() = None;
     env.wait(60).await;

@@ -1,16 +1,23 @@
 //! Nodes that register and are never Ready (spec 04 §5.6).
 
 use k8s_openapi::api::core::v1::Node;
+use kerf_api::nodeclaim::NodeClaim;
 use kerf_api::nodepool::NodePool;
 use serde_json::json;
 
 use crate::test_env::{TestEnv, claim_condition};
 
 const REPLACES: &str = "kerf.sh/replaces-never-ready";
+const REPLACEMENTS: &str = "kerf.sh/never-ready-replacements";
+
+/// Returns the value of an annotation of a claim.
+fn annotation<'c>(claim: &'c NodeClaim, key: &str) -> &'c str {
+    &claim.metadata.annotations.as_ref().unwrap()[key]
+}
 
 // spec 04 #148
 #[tokio::test(start_paused = true)]
-async fn a_claim_whose_node_is_never_ready_is_replaced_once() {
+async fn a_claim_whose_node_is_never_ready_is_replaced_in_doubling_intervals() {
     let env = TestEnv::start().await;
     env.pending_pod("web", "1", json!({})).await;
     env.wait(5).await;
@@ -23,23 +30,45 @@ async fn a_claim_whose_node_is_never_ready_is_replaced_once() {
     env.set_ready_condition(&node, "Unknown").await;
     env.wait(27 * 60).await;
     assert_eq!(env.only_claim().await.metadata.name.as_deref(), Some(first.as_str()));
-    env.wait(6 * 60).await;
-    let second = env.only_claim().await;
-    assert_eq!(second.metadata.annotations.as_ref().unwrap()[REPLACES], first);
-    assert_eq!(claim_condition(&second, "Registered"), "True/Registered");
+    env.wait(2 * 60).await;
+    let mut claim = env.only_claim().await;
+    assert_eq!(annotation(&claim, REPLACES), first);
+    assert_eq!(annotation(&claim, REPLACEMENTS), "1");
+    assert_eq!(claim_condition(&claim, "Registered"), "True/Registered");
     let events = env.events("NodeNeverReady");
-    assert!(events.iter().any(|(object, _)| *object == first), "{events:?}");
-    // The replacement is not Ready either. It stays, because the cause is not the instance.
-    env.wait(2 * 3600).await;
-    assert_eq!(env.only_claim().await.metadata.name, second.metadata.name);
+    assert!(events.iter().any(|(object, text)| *object == first && text.contains("within 30 minutes")), "{events:?}");
 
+    // No replacement is Ready either. Each has twice the time of the one before, at most 8 hours.
+    for (count, hours) in [(2, 1), (3, 2), (4, 4), (5, 8), (6, 8)] {
+        env.wait(hours * 3600 - 5 * 60).await;
+        assert_eq!(env.only_claim().await.metadata.name, claim.metadata.name, "before {hours} hours");
+        env.wait(6 * 60).await;
+        let next = env.only_claim().await;
+        assert_eq!(annotation(&next, REPLACES), claim.metadata.name.unwrap(), "after {hours} hours");
+        assert_eq!(annotation(&next, REPLACEMENTS), count.to_string());
+        claim = next;
+    }
+    let events = env.events("NodeNeverReady");
+    assert!(events.iter().any(|(_, text)| text.contains("within 480 minutes")), "{events:?}");
+}
+
+// spec 04 #148
+#[tokio::test(start_paused = true)]
+async fn a_replacement_has_half_of_the_time_if_another_claim_of_its_pool_is_initialized() {
+    let env = TestEnv::start().await;
+    env.pending_pod("web", "1", json!({})).await;
+    env.wait(32 * 60).await;
+    let second = env.only_claim().await;
+    assert_eq!(annotation(&second, REPLACEMENTS), "1");
+    env.wait(40 * 60).await;
+    assert_eq!(env.only_claim().await.metadata.name, second.metadata.name, "the first replacement has an hour");
     // Another node of the NodePool becomes Ready, so the cause was the instance after all.
     env.create_claim("other", json!({})).await;
     env.wait(5).await;
     let claims = env.claims().await;
     let other = claims.iter().find(|claim| claim.metadata.name.as_deref() == Some("other")).unwrap();
     env.make_ready(other.status.as_ref().unwrap().node_name.as_deref().unwrap()).await;
-    env.wait(10 * 60).await;
+    env.wait(6 * 60).await;
     assert!(env.claims().await.iter().all(|claim| claim.metadata.name != second.metadata.name));
 }
 

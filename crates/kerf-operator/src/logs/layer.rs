@@ -68,6 +68,8 @@ pub struct LogSettings {
 /// Formats events and writes them to one or several outputs.
 pub struct LogLayer {
     settings: LogSettings,
+    /// The least important level that some layer of the subscriber logs.
+    enabled_level: Level,
     clock: Clock,
     outputs: Mutex<Vec<Box<dyn io::Write + Send>>>,
     /// The current second, and the lines logged in it by level and message.
@@ -80,7 +82,15 @@ type MessageCounts = BTreeMap<(Level, String), u64>;
 impl LogLayer {
     /// Creates a layer that writes every line to all `outputs`.
     pub fn new(settings: LogSettings, clock: Clock, outputs: Vec<Box<dyn io::Write + Send>>) -> Self {
-        Self { settings, clock, outputs: Mutex::new(outputs), counts_this_second: Mutex::default() }
+        let outputs = Mutex::new(outputs);
+        Self { settings, enabled_level: settings.level, clock, outputs, counts_this_second: Mutex::default() }
+    }
+
+    /// Returns a layer that leaves events of `level` to a second layer of the same subscriber. An
+    /// event that one layer does not enable reaches no layer.
+    #[must_use]
+    pub fn beside(self, level: Level) -> Self {
+        Self { enabled_level: self.enabled_level.min(level), ..self }
     }
 
     fn is_sampled_out(&self, level: Level, message: &str) -> bool {
@@ -132,22 +142,15 @@ impl fmt::Debug for LogLayer {
 
 impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for LogLayer {
     fn enabled(&self, metadata: &Metadata<'_>, _: Context<'_, S>) -> bool {
-        let is_ours = metadata.target().starts_with("kerf");
-        // Events of dependencies are logged at debug level. Their own debug events, such as one per
-        // request, are never logged.
-        let (level, most_verbose) = if is_ours {
-            (Level::of(*metadata.level()), tracing::Level::DEBUG)
-        } else {
-            (Level::Debug, tracing::Level::INFO)
-        };
-        metadata.is_span() && is_ours || (level >= self.settings.level && *metadata.level() <= most_verbose)
+        metadata.is_span() && is_ours(metadata) || is_logged(metadata, self.enabled_level)
     }
 
     fn on_new_span(&self, attributes: &span::Attributes<'_>, id: &span::Id, context: Context<'_, S>) {
         let mut fields = Fields::default();
         attributes.record(&mut fields);
         if let Some(span) = context.span(id) {
-            span.extensions_mut().insert(fields);
+            // Two layers on one registry share the fields of a span.
+            span.extensions_mut().replace(fields);
         }
     }
 
@@ -160,6 +163,9 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for LogLayer {
     }
 
     fn on_event(&self, event: &Event<'_>, context: Context<'_, S>) {
+        if !is_logged(event.metadata(), self.settings.level) {
+            return;
+        }
         let mut own = Fields::default();
         event.record(&mut own);
         let level = Level::of(*event.metadata().level());
@@ -183,6 +189,21 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for LogLayer {
             let _ = output.write_all(line.as_bytes()).and_then(|()| output.flush());
         }
     }
+}
+
+fn is_ours(metadata: &Metadata<'_>) -> bool {
+    metadata.target().starts_with("kerf")
+}
+
+/// Returns true if events with this metadata are logged from `lowest` on. Events of dependencies
+/// are logged at debug level. Their own debug events, such as one per request, are never logged.
+fn is_logged(metadata: &Metadata<'_>, lowest: Level) -> bool {
+    let (level, most_verbose) = if is_ours(metadata) {
+        (Level::of(*metadata.level()), tracing::Level::DEBUG)
+    } else {
+        (Level::Debug, tracing::Level::INFO)
+    };
+    level >= lowest && *metadata.level() <= most_verbose
 }
 
 /// The fields of a span or an event, with values as JSON.

@@ -69,6 +69,34 @@ async fn the_level_selects_lines_and_debug_adds_callers() {
     assert_eq!(messages(Level::Debug), ["d", "i", "e", "not ours"]);
 }
 
+#[tokio::test(start_paused = true)]
+async fn two_layers_of_one_subscriber_have_a_level_each() {
+    use tracing_subscriber::layer::SubscriberExt as _;
+
+    let clock = kerf_runtime::Clock::starting_at(jiff::Timestamp::UNIX_EPOCH);
+    for (first, second) in [(Level::Info, Level::Debug), (Level::Info, Level::Error), (Level::Error, Level::Info)] {
+        let outputs = [CapturedLog::default(), CapturedLog::default()];
+        let layer = |level: Level, other: Level, output: &CapturedLog| {
+            let settings = LogSettings { level, format: LineFormat::Console };
+            LogLayer::new(settings, clock, vec![Box::new(output.clone())]).beside(other)
+        };
+        let layers = (layer(first, second, &outputs[0]), layer(second, first, &outputs[1]));
+        let subscriber = tracing_subscriber::registry().with(layers.0).with(layers.1);
+        let _ = tracing::subscriber::set_global_default(tracing_subscriber::registry());
+        tracing::subscriber::with_default(subscriber, || {
+            let _span = enter_claim_span();
+            debug!("d");
+            info!("i");
+            error!("e");
+        });
+        for (level, output) in [(first, &outputs[0]), (second, &outputs[1])] {
+            let text = output.text();
+            let logged = ["DEBUG d", "INFO  i", "ERROR e"].map(|line| text.contains(line));
+            assert_eq!(logged, [level == Level::Debug, level != Level::Error, true], "{level:?}: {text}");
+        }
+    }
+}
+
 // spec 07 #27
 #[tokio::test(start_paused = true)]
 async fn repeated_lines_are_sampled() {

@@ -69,6 +69,20 @@ fn with_reserved_capacity_every_type_has_a_reserved_series() {
     assert!(!offering_metrics(&metrics, &["p"], false).contains("reserved"));
 }
 
+// spec 06 #121
+#[test]
+fn a_pool_whose_types_cannot_be_listed_hides_no_other_pool() {
+    let metrics = Metrics::new();
+    metrics
+        .offerings
+        .set_pool_types("good", &[instance_type("a", &[("on-demand", "z", 10, true)])].into_iter().collect());
+    let text = offering_metrics(&metrics, &["broken", "good"], false);
+    assert!(
+        text.contains("offering_available{instance_type=\"a\",capacity_type=\"on-demand\",zone=\"z\"} 1\n"),
+        "{text}"
+    );
+}
+
 /// An offering is available if it is available to any pool. An offering of no pool is not shown.
 #[test]
 fn an_offering_is_available_if_any_pool_has_it() {

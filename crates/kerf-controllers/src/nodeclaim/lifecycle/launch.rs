@@ -81,6 +81,7 @@ impl Lifecycle {
             }
             CreateError::Rejected { ref reason, ref message, .. } => {
                 update.conditions.set_unknown(LAUNCHED, reason, message, now);
+                self.ctx.publish(events::launch_failed(&update.claim, &error.to_string()));
                 Err(Error::Cloud { operation: "launching nodeclaim", cause: Box::new(error) })
             }
             CreateError::Other(_) => {

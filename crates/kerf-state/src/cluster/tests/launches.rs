@@ -121,6 +121,45 @@ fn an_owner_waits_after_three_claims_on_which_no_pod_started() {
     assert_eq!(wait(&mut cluster, 7002), None);
 }
 
+/// Returns the pods of the owner `rs` that do not wait, of these.
+fn without_wait<'n>(cluster: &mut Cluster, at: i64, names: &[&'n str]) -> Vec<&'n str> {
+    let facts = cluster.refresh_launch_facts(time(at));
+    let waits =
+        |name: &str| facts.waits.get(format!("default/{name}").as_str()).is_some_and(|wait| wait.until > time(at));
+    names.iter().copied().filter(|name| !waits(name)).collect()
+}
+
+// spec 02 #125
+#[test]
+fn after_a_wait_one_pod_of_the_owner_has_a_claim() {
+    let mut cluster = Cluster::new();
+    let names = ["a", "b", "c", "d"];
+    for name in names {
+        cluster.apply(pending(name));
+    }
+    for n in 0..4 {
+        launch(&mut cluster, &format!("c{n}"), "a", n);
+    }
+    assert_eq!(without_wait(&mut cluster, 10, &names), [""; 0], "the wait of a minute");
+    assert_eq!(without_wait(&mut cluster, 70, &names), ["a"], "its claim has no outcome yet");
+    // The next claim still starts: it is the probe, and the others wait for its outcome.
+    cluster.record_created_for(&["default/a".into()], &"probe".into(), time(70));
+    cluster.apply(claim("probe", "p://probe", 1, json!({})));
+    assert_eq!(without_wait(&mut cluster, 71, &names), [""; 0], "the last claim was futile: a wait of two minutes");
+    assert_eq!(without_wait(&mut cluster, 200, &names), ["a"]);
+    assert_eq!(without_wait(&mut cluster, 1000, &names), ["a"]);
+    // A claim without an outcome does not keep the others waiting for ever, and neither does a pod
+    // that cannot have a claim.
+    let each: Vec<&str> = (0..4).flat_map(|n| without_wait(&mut cluster, 3000 + 60 * n, &names)).collect();
+    let mut sorted = each.clone();
+    sorted.sort_unstable();
+    assert_eq!(sorted, names, "one after the other: {each:?}");
+    // The probe succeeds.
+    cluster.apply(managed_node("probe", "p://probe", json!({})));
+    cluster.apply(on_node(&pending("a"), "probe", "Running"));
+    assert_eq!(without_wait(&mut cluster, 3300, &names[1..]), names[1..]);
+}
+
 // spec 02 #123
 #[test]
 fn claims_that_are_not_needed_do_not_count() {
