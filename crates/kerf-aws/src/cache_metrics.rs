@@ -1,5 +1,7 @@
 //! The metric of the provider's caches.
 
+use std::sync::OnceLock;
+
 use kerf_operator::Registry;
 use kerf_operator::metrics::Gauge;
 
@@ -28,8 +30,26 @@ impl CacheMetrics {
     }
 }
 
-impl CacheSize {
+/// Number of entries of a cache that may not be measured.
+#[derive(Debug, Default)]
+pub(crate) struct OptionalCacheSize(OnceLock<CacheSize>);
+
+impl OptionalCacheSize {
+    /// Publishes the number of entries from now on. Keeps the first metric of a cache.
+    pub(crate) fn measure(&self, size: CacheSize, entries: usize) {
+        self.0.get_or_init(|| size).set(entries);
+    }
+
+    /// Publishes the number of entries, if the cache is measured.
     pub(crate) fn set(&self, entries: usize) {
+        if let Some(size) = self.0.get() {
+            size.set(entries);
+        }
+    }
+}
+
+impl CacheSize {
+    fn set(&self, entries: usize) {
         self.gauge.set(&[self.cache], entries as f64);
     }
 }

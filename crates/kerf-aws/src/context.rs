@@ -27,6 +27,7 @@ use crate::node_classes::NodeClasses;
 use crate::parts::AwsParts;
 use crate::placement_groups::{KnownPlacementGroups, PlacementGroups};
 use crate::ports::AwsPorts;
+use crate::ports::ec2::PlacementGroup;
 use crate::pricing::Pricing;
 use crate::reservation_slots::ReservationSlots;
 use crate::settings::AwsSettings;
@@ -89,7 +90,14 @@ impl AwsContext {
             instance_profiles: Arc::new(InstanceProfiles::new(&ports, &settings, clock)),
             reservations: Arc::new(CapacityReservations::new(ports.ec2.clone(), reservation_slots.clone(), clock)),
             placement_groups: Arc::new(PlacementGroups::new(ports.ec2.clone(), known_groups.clone(), clock)),
-            instances: Instances::new(&ports, &settings, &registry, batcher_metrics.clone(), shifted_zones.clone()),
+            instances: Instances::new(
+                &ports,
+                &settings,
+                &registry,
+                batcher_metrics.clone(),
+                shifted_zones.clone(),
+                clock,
+            ),
             zonal_shifts: Arc::new(ZonalShifts::new(
                 ports.zonal_shift.clone(),
                 settings.enable_zonal_shift,
@@ -118,6 +126,10 @@ impl AwsContext {
         context.amis.measure(&caches);
         context.instance_profiles.measure(&caches);
         context.instance_types.measure(&caches);
+        context.reservations.measure(&caches);
+        context.reservation_slots.measure(&caches);
+        context.placement_groups.measure(&caches);
+        context.unavailable.measure(&caches);
         context
     }
 
@@ -140,10 +152,17 @@ impl AwsContext {
 
     async fn read_offering_facts(&self, class: &EC2NodeClass) {
         self.zonal_shifts.load().await;
-        // The `nodeclass` controller reports the failure; until then the last known group counts.
+        self.placement_group(class).await;
+    }
+
+    /// Returns the placement group of a class. After a failure the last known group counts; the
+    /// `nodeclass` controller reports the failure. Returns `None` if the class selects no group or
+    /// none is known.
+    pub(crate) async fn placement_group(&self, class: &EC2NodeClass) -> Option<Arc<PlacementGroup>> {
         if let Err(error) = self.placement_groups.resolve(class).await {
             tracing::debug!(error = %error, "using the last known placement group");
         }
+        self.known_groups.get(class)
     }
 
     /// Returns the drift hash of a class in decimal.

@@ -5,6 +5,7 @@
 pub(crate) mod amis;
 pub(crate) mod capacity_reservations;
 pub(crate) mod filters;
+pub(crate) mod reservation_status;
 pub(crate) mod security_groups;
 pub(crate) mod ssm;
 pub(crate) mod subnets;

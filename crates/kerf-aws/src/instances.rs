@@ -9,19 +9,22 @@ mod to_claim;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use kerf_api::labels::{self, aws};
 use kerf_operator::Registry;
 use kerf_operator::metrics::Counter;
+use kerf_runtime::Clock;
 
 use crate::aws_errors::find_aws_error;
 use crate::batcher::{BatcherMetrics, DescribeBatcher, INSTANCE_STATES, TerminateBatcher};
-use crate::ports::ec2::{DescribeInstances, Ec2, InstanceStateName};
+use crate::ports::ec2::{DescribeInstances, Ec2, Ec2Instance, InstanceStateName};
 use crate::ports::{AwsError, AwsPorts, Filter, Tags, all_pages};
 use crate::settings::AwsSettings;
 use crate::shifted_zones::ShiftedZones;
+use crate::ttl_cache::TtlCache;
 
-pub(crate) use provider_id::{ProviderIdError, parse_provider_id};
+pub(crate) use provider_id::{ProviderIdError, parse_provider_id, provider_id};
 pub(crate) use record::{InstanceRecord, RecordedReservation};
 pub(crate) use to_claim::{NODECLAIM_TAG, TypeData, to_instance};
 
@@ -29,6 +32,12 @@ pub(crate) use to_claim::{NODECLAIM_TAG, TypeData, to_instance};
 pub(crate) const CLUSTER_NAME_TAG: &str = "eks:eks-cluster-name";
 /// Page size of `DescribeInstances` without IDs.
 const LIST_PAGE_SIZE: i32 = 1_000;
+/// Largest number of values of a filter.
+const FILTER_VALUES_MAX: usize = 200;
+/// Time for which EC2 shows a terminated instance.
+const TERMINATED_TTL: Duration = Duration::from_hours(1);
+/// Largest number of terminated instances that are remembered.
+const TERMINATED_MAX: usize = 20_000;
 /// Largest number of records that are kept.
 const RECORDS_MAX: usize = 100_000;
 
@@ -99,6 +108,8 @@ pub(crate) struct Instances {
     termination_failures: Counter,
     shifted_zones: Arc<ShiftedZones>,
     records: Mutex<BTreeMap<String, Arc<InstanceRecord>>>,
+    /// Instances whose termination this process has begun.
+    terminated_here: TtlCache<String, ()>,
 }
 
 impl Instances {
@@ -108,6 +119,7 @@ impl Instances {
         registry: &Registry,
         batcher_metrics: BatcherMetrics,
         shifted_zones: Arc<ShiftedZones>,
+        clock: Clock,
     ) -> Self {
         Self {
             ec2: ports.ec2.clone(),
@@ -122,6 +134,7 @@ impl Instances {
             ),
             shifted_zones,
             records: Mutex::default(),
+            terminated_here: TtlCache::new(clock, TERMINATED_TTL, TERMINATED_MAX),
         }
     }
 
@@ -169,22 +182,48 @@ impl Instances {
         Ok(records)
     }
 
-    /// Begins the termination of an instance. Succeeds without a call if it has begun already.
-    pub(crate) async fn terminate(&self, id: &str) -> Result<(), InstanceCallError> {
+    /// Begins the termination of an instance, and returns the instance as it was before. Makes no
+    /// call if the termination has begun already.
+    pub(crate) async fn terminate(&self, id: &str) -> Result<Arc<InstanceRecord>, InstanceCallError> {
         let record = self.get(id, ReadFrom::Ec2).await?;
         if let Some(error) = self.zone_shifted(&record, "termination") {
             return Err(error);
         }
         if record.state == InstanceStateName::ShuttingDown {
-            return Ok(());
+            return Ok(record);
         }
-        self.terminate.terminate(id).await.map_err(|cause| {
-            if cause.is_not_found() {
-                return self.forget(id);
+        match self.terminate.terminate(id).await {
+            Ok(()) => {
+                self.terminated_here.insert(id.to_owned(), ());
+                Ok(record)
             }
-            self.termination_failures.inc(&[&record.zone, &record.zone_id]);
-            InstanceCallError::Terminate { id: id.to_owned(), cause }
-        })
+            Err(cause) if cause.is_not_found() => Err(self.forget(id)),
+            Err(cause) => {
+                self.termination_failures.inc(&[&record.zone, &record.zone_id]);
+                Err(InstanceCallError::Terminate { id: id.to_owned(), cause })
+            }
+        }
+    }
+
+    /// Returns true if this process has begun the termination of an instance.
+    pub(crate) fn has_terminated(&self, id: &str) -> bool {
+        self.terminated_here.contains(&id.to_owned())
+    }
+
+    /// Describes instances in any state, also those that are terminated. Unknown ones are missing
+    /// in the answer. The records in memory stay as they are.
+    pub(crate) async fn describe_any_state(&self, ids: &[String]) -> Result<Vec<InstanceRecord>, InstanceCallError> {
+        let mut records = Vec::new();
+        for ids in ids.chunks(FILTER_VALUES_MAX) {
+            // A filter, unlike a list of IDs, accepts IDs that EC2 has forgotten.
+            let filters = vec![Filter::any_of("instance-id", ids.iter().map(String::as_str))];
+            let instances = all_pages(Some(LIST_PAGE_SIZE), |page| {
+                self.ec2.describe_instances(DescribeInstances { ids: Vec::new(), filters: filters.clone() }, page)
+            });
+            let instances = instances.await.map_err(InstanceCallError::Describe)?;
+            records.extend(instances.into_iter().map(|own| InstanceRecord::new(own, self.uses_reservations)));
+        }
+        Ok(records)
     }
 
     /// Sets tags of an instance. Tags with other keys stay.
@@ -208,6 +247,11 @@ impl Instances {
         let error =
             || InstanceCallError::ZoneShifted { id: id.clone(), zone: zone.clone(), zone_id: zone_id.clone(), skipped };
         self.is_shifted(record).then(error)
+    }
+
+    /// Keeps an instance that EC2 has described.
+    pub(crate) fn remember_described(&self, instance: Ec2Instance) {
+        self.remember(&Arc::new(InstanceRecord::new(instance, self.uses_reservations)));
     }
 
     fn remember(&self, record: &Arc<InstanceRecord>) {

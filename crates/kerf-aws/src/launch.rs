@@ -36,8 +36,10 @@ use kerf_operator::{Event, EventType};
 use self::claim::LaunchClaim;
 use self::filter_cache::FilterCache;
 use self::filters::{MinValuesCheck, filter_types};
+use crate::cache_metrics::CacheMetrics;
 use crate::context::AwsContext;
 use crate::instances::{TypeData, to_instance};
+use crate::settings::node_class_conditions;
 use crate::ttl_cache::TtlCache;
 
 pub(crate) use tags::launch_tags;
@@ -60,7 +62,10 @@ pub(crate) struct Launcher {
 impl Launcher {
     pub(crate) fn new(context: Arc<AwsContext>) -> Self {
         let launched = TtlCache::new(context.clock, LAUNCHED_TTL, LAUNCHED_MAX);
-        Self { context, launched, filter_cache: FilterCache::default() }
+        let (caches, filter_cache) = (CacheMetrics::new(&context.registry), FilterCache::default());
+        launched.measure(caches.of("launches"));
+        filter_cache.measure(&caches);
+        Self { context, launched, filter_cache }
     }
 
     /// Launches the instance of a claim, or returns the one that was launched for it before.
@@ -91,7 +96,7 @@ impl Launcher {
             }
             Err(error) => return Err(CreateError::Other(Box::new(error))),
         };
-        preconditions::check_ready(&class)?;
+        preconditions::check_ready(&class, node_class_conditions(context.settings.reserved_capacity))?;
         preconditions::resolve_cluster_facts(context, &class).await?;
         let tags = launch_tags(&class, claim, &context.settings.cluster_name)
             .map_err(|error| CreateError::NodeClassNotReady(Box::new(error)))?;
@@ -104,7 +109,14 @@ impl Launcher {
             .map_err(|error| CreateError::Other(format!("creating instance, {error}").into()))?;
         let types = self.filter_types(&types, &launch_claim)?;
         let (record, instance_type) = attempt::launch_instance(context, &launch_claim, &class, types, &tags).await?;
-        let instance = to_instance(&record, TypeData { instance_type: Some(&instance_type), class: Some(&class) });
+        let group = context.known_groups.get(&class);
+        let data = TypeData {
+            instance_type: Some(&instance_type),
+            class: Some(&class),
+            group: group.as_deref(),
+            requested_partition: record.partition,
+        };
+        let instance = to_instance(&record, data);
         Ok(Instance { claim: claim.metadata.name.clone(), annotations: self.annotations(&class)?, ..instance })
     }
 

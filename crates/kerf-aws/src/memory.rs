@@ -13,10 +13,12 @@
 //! on a paused clock gives the same answers in every run.
 
 mod account;
+mod by_hand;
 mod calls;
 mod client_tokens;
 mod ec2;
 mod eks;
+mod event_bridge;
 mod example_capacity;
 mod failure;
 mod faults;
@@ -26,6 +28,8 @@ mod iam;
 mod images;
 mod instance_status;
 mod instances;
+mod interruptions;
+mod launch_faults;
 mod launch_templates;
 mod market;
 mod network;
@@ -41,6 +45,7 @@ mod state;
 mod stored_queue;
 #[cfg(test)]
 pub(crate) mod testing;
+mod validation;
 mod zonal_shift;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -54,13 +59,17 @@ pub use account::{Account, Zone};
 pub use calls::CallObserver;
 pub(crate) use calls::{AwsOperation, with_record};
 pub(crate) use failure::AwsFailure;
-pub use faults::{AwsFault, AwsFaultRule};
+pub use faults::{AwsFault, AwsFaultRule, LaunchFaults};
 
-pub use market::{CapacityPool, Market, Stock};
+pub use filters::matches_pattern;
+pub use market::{CapacityPool, LaunchFailure, Market, PoolPattern, SeededSpotPrices, Stock, StockOut};
 pub use records::{CallRecord, LaunchedInstance};
 
 use crate::ports::AwsPorts;
 use state::AwsState;
+
+/// Largest number of lines of the console output of an instance.
+const CONSOLE_LINES_MAX: usize = 100;
 
 /// An EC2 in memory. Clones share one state.
 #[derive(Clone)]
@@ -93,6 +102,8 @@ pub struct MemorySettings {
     pub instances_visible_after: Duration,
     /// Time for which EC2 does not know a new instance profile (eventual consistency).
     pub profiles_visible_after: Duration,
+    /// Name of the queue that gets the events about instances, if it exists; `None` for no queue.
+    pub event_queue: Option<String>,
     /// Largest number of items of a page, below the limit of AWS; `None` for AWS's limit.
     pub page_size_max: Option<usize>,
     /// True if the first page of every list of EC2 is empty although items follow.
@@ -110,6 +121,7 @@ impl Default for MemorySettings {
             terminated_shown_for: Duration::from_hours(1),
             instances_visible_after: Duration::ZERO,
             profiles_visible_after: Duration::ZERO,
+            event_queue: None,
             page_size_max: None,
             first_page_is_empty: false,
             call_log_max: 10_000,
@@ -141,6 +153,7 @@ impl MemoryAws {
     pub fn fork(&self, clock: Clock) -> Self {
         let mut state = self.state().clone();
         state.faults.replace(Vec::new());
+        state.launch_faults = None;
         Self::from_state(clock, state)
     }
 
@@ -182,7 +195,31 @@ impl MemoryAws {
 
     /// Changes what can be launched, and its price.
     pub fn change_market<T>(&self, change: impl FnOnce(&mut Market) -> T) -> T {
-        change(&mut self.state().market)
+        let mut state = self.state();
+        let result = change(&mut state.market);
+        // Observers of instances also read their prices.
+        state.instance_changes += 1;
+        self.notify_changes(&state);
+        result
+    }
+
+    /// Sets the faults of launches that something outside draws; `None` removes them.
+    pub fn set_launch_faults(&self, faults: Option<Arc<dyn LaunchFaults>>) {
+        self.state().launch_faults = faults;
+    }
+
+    /// Adds a fault rule after all others.
+    pub fn add_fault(&self, rule: AwsFaultRule) {
+        self.state().faults.add(rule);
+    }
+
+    /// Returns the current price of the pool of an instance. Returns `None` if it has none.
+    pub fn price_of(&self, launched: &LaunchedInstance) -> Option<kerf_engine::Price> {
+        let instance = &launched.instance;
+        let capacity_type = if instance.spot_request_id.is_some() { "spot" } else { "on-demand" };
+        let pool = CapacityPool::new(&instance.instance_type, &instance.zone, capacity_type);
+        let now = self.inner.clock.now();
+        self.state().market.price(&pool, now)
     }
 
     /// Replaces all fault rules. Rules are evaluated in order; the first that applies is used.
@@ -212,26 +249,34 @@ impl MemoryAws {
         let now = self.inner.clock.now();
         let mut state = self.state();
         state.advance(now);
+        self.notify_changes(&state);
         state.instances.values().cloned().collect()
-    }
-
-    /// Terminates an instance as EC2 itself does, for example because a volume cannot be created.
-    /// `reason` is the code of its state reason. Returns false if there is no such live instance.
-    pub fn fail_instance(&self, id: &str, reason: &str) -> bool {
-        let now = self.inner.clock.now();
-        let mut state = self.state();
-        state.advance(now);
-        let is_terminated = state.terminate(id, reason, now).is_some();
-        self.notify_instance_changes(&state);
-        is_terminated
     }
 
     /// Carries out the transitions of all pending instances at once, for tests on a clock that does
     /// not advance.
     pub fn run_pending_instances(&self) {
+        let now = self.inner.clock.now();
         let mut state = self.state();
-        state.run_pending();
-        self.notify_instance_changes(&state);
+        state.run_pending(now);
+        self.notify_changes(&state);
+    }
+
+    /// Adds a line to the console output of an instance. The oldest lines are dropped.
+    pub fn append_console(&self, id: &str, line: String) {
+        let mut state = self.state();
+        if state.instances.contains_key(id) {
+            let lines = state.consoles.entry(id.to_owned()).or_default();
+            if lines.len() >= CONSOLE_LINES_MAX {
+                lines.remove(0);
+            }
+            lines.push(line);
+        }
+    }
+
+    /// Returns the console output of an instance, oldest line first.
+    pub fn console_output(&self, id: &str) -> Vec<String> {
+        self.state().consoles.get(id).cloned().unwrap_or_default()
     }
 
     /// Returns a counter that changes whenever a call changes instances. Changes that only the
@@ -240,18 +285,24 @@ impl MemoryAws {
         self.inner.changes.subscribe()
     }
 
-    /// Returns the time at which the next instance changes its state by itself. Returns `None` if
-    /// no instance will.
+    /// Returns the time of the next change that only the clock causes: of an instance, of a
+    /// reservation or of prices. Returns `None` if there is none.
     pub fn next_transition_at(&self) -> Option<Timestamp> {
-        self.state().next_transition_at()
+        let now = self.inner.clock.now();
+        self.state().next_transition_at(now)
     }
 
-    fn notify_instance_changes(&self, state: &AwsState) {
-        self.inner.changes.send_if_modified(|count| {
-            let has_changed = *count != state.instance_changes;
-            *count = state.instance_changes;
-            has_changed
-        });
+    /// Wakes up the observers of instances and queues if something has changed.
+    fn notify_changes(&self, state: &AwsState) {
+        for (sender, number) in
+            [(&self.inner.changes, state.instance_changes), (&self.inner.messages_sent, state.messages_sent)]
+        {
+            sender.send_if_modified(|count| {
+                let has_changed = *count != number;
+                *count = number;
+                has_changed
+            });
+        }
     }
 
     pub(crate) fn state(&self) -> MutexGuard<'_, AwsState> {

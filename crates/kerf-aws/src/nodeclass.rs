@@ -35,11 +35,12 @@ use self::controller::NodeClassController;
 use self::hash::NodeClassHash;
 use self::profile_gc::InstanceProfileGarbageCollection;
 use self::ssm_invalidation::SsmInvalidation;
-pub use self::trial::{NodeClassTrial, NodeClassTrialError};
+pub use self::trial::NodeClassTrialError;
+pub(crate) use self::trial::{reconcile_once, resolve_amis};
 use crate::cluster_facts::{VERSION_CONTROLLER, VersionRefresh};
 use crate::context::AwsContext;
 use crate::node_classes::class_reference;
-use crate::settings::AwsSettings;
+use crate::settings::{AwsSettings, node_class_conditions};
 
 /// Number of workers of the controllers of node classes.
 const WORKERS: usize = 10;
@@ -97,7 +98,7 @@ pub(crate) fn status_report(kind: NodeClassKind, settings: &AwsSettings) -> Node
     NodeClassStatusReport {
         controller: "operatorpkg.ec2nodeclass.status",
         kind,
-        dependents: reconcile::dependents(settings.reserved_capacity),
+        dependents: node_class_conditions(settings.reserved_capacity),
     }
 }
 
@@ -117,6 +118,12 @@ fn claims_of_class(cluster: &SharedCluster, name: &str) -> Vec<Arc<TrackedClaim>
     let cluster = cluster.lock();
     let claims = cluster.all::<TrackedClaim>().values();
     claims.filter(|claim| claim.object.spec.node_class_ref == reference).cloned().collect()
+}
+
+/// Returns the controller `nodeclass` without a process.
+#[cfg(test)]
+pub(crate) fn test_controller(context: &Arc<AwsContext>) -> impl Sized {
+    NodeClassController::new(context.clone())
 }
 
 #[cfg(test)]

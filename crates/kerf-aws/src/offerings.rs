@@ -133,11 +133,12 @@ pub(crate) fn type_offerings(
         offerings.push(Offering { requirements, price, capacity_override: None, overhead_override: None });
         states.push(OfferingState { is_available, ..OfferingState::default() });
     };
+    let on_demand = pricing.on_demand(facts.name);
     for zone in all_zones {
         let zone_id = class.zone_id(zone);
         for capacity_type in facts.capacity_types.iter().copied() {
             let price = match capacity_type {
-                OpenCapacityType::OnDemand => pricing.on_demand(facts.name),
+                OpenCapacityType::OnDemand => on_demand,
                 OpenCapacityType::Spot => pricing.spot(facts.name, zone),
             };
             let is_available = facts.is_compatible && price.is_some() && facts.zones.contains(zone);
@@ -148,8 +149,7 @@ pub(crate) fn type_offerings(
         }
     }
     // Nearly free, but not quite: the order of prices stays that of on-demand.
-    let reserved_price =
-        pricing.on_demand(facts.name).map_or(Price::ZERO, |price| price.divided_by(RESERVED_PRICE_DIVISOR));
+    let reserved_price = on_demand.map_or(Price::ZERO, |price| price.divided_by(RESERVED_PRICE_DIVISOR));
     for reservation in reservations {
         let zone_id = class.zone_id(&reservation.availability_zone);
         let is_available = facts.is_compatible

@@ -7,6 +7,7 @@ use kerf_api::ec2nodeclass::EC2NodeClass;
 use kerf_runtime::Clock;
 use tokio::sync::Mutex;
 
+use crate::cache_metrics::CacheMetrics;
 use crate::ports::ec2::{DescribePlacementGroups, Ec2, PlacementGroup};
 use crate::ports::{AwsError, Filter};
 use crate::ttl_cache::TtlCache;
@@ -46,9 +47,14 @@ impl GroupSelector {
 }
 
 impl PlacementGroup {
+    /// Returns true if instances of the group have a partition.
+    pub fn has_partitions(&self) -> bool {
+        self.strategy == PARTITION
+    }
+
     /// Returns the numbers of the partitions; empty if the group has none.
     pub fn partitions(&self) -> std::ops::RangeInclusive<i32> {
-        let count = self.partition_count.filter(|_| self.strategy == PARTITION).unwrap_or_default();
+        let count = self.partition_count.filter(|_| self.has_partitions()).unwrap_or_default();
         1..=count.max(0)
     }
 }
@@ -106,6 +112,12 @@ impl PlacementGroups {
     pub fn new(ec2: Arc<dyn Ec2>, known: Arc<KnownPlacementGroups>, clock: Clock) -> Self {
         let fresh = TtlCache::new(clock, FRESH_TTL, SELECTORS_MAX);
         Self { ec2, known, fresh, resolving: Mutex::default() }
+    }
+
+    /// Publishes the sizes of the caches from now on.
+    pub(crate) fn measure(&self, metrics: &CacheMetrics) {
+        self.known.0.measure(metrics.of("placement_groups"));
+        self.fresh.measure(metrics.of("placement_group_answers"));
     }
 
     /// Returns the group that a class selects. Makes no call if the class selects none, or if EC2

@@ -12,7 +12,7 @@ use kerf_api::nodepool::NodePool;
 use kerf_cloud::{
     BoxError, CloudProvider, CreateError, DriftError, GarbageCollectionSchedule, Instance, InstanceError,
     InstanceGarbageCollection, InstanceTypesError, ListError, NodeClassKind, NodeClassStatusReport, ProviderSetup,
-    RepairPolicy, StartError,
+    RegistrationHook, RepairPolicy, StartError,
 };
 use kerf_engine::catalogue::{InstanceType, InstanceTypes};
 
@@ -27,10 +27,13 @@ use crate::memory_discovery::MemoryDiscovery;
 use crate::node_classes::NodeClassReadError;
 use crate::nodeclaim_tagging::NodeClaimTagging;
 use crate::nodeclass;
+use crate::partition_hook::PlacementGroupRegistrationHook;
 use crate::parts::AwsParts;
 use crate::ports::PageRequest;
-use crate::ports::ec2::DescribeInstanceTypes;
+use crate::ports::ec2::{DescribeInstanceTypes, PlacementGroup};
 use crate::refresh::{InstanceTypeRefresh, LaunchTemplateCleanup, PricingRefresh};
+use crate::reserved_claims;
+use crate::unregistered_instances::{UnregisteredInstances, report_ended_instance};
 use crate::zonal_shift::ZonalShiftRefresh;
 
 /// The supported node class, `EC2NodeClass` of `karpenter.k8s.aws/v1`.
@@ -62,6 +65,7 @@ const GARBAGE_COLLECTION: GarbageCollectionSchedule = GarbageCollectionSchedule 
 pub struct AwsProvider {
     context: Arc<AwsContext>,
     launcher: Launcher,
+    hooks: [Arc<dyn RegistrationHook>; 1],
 }
 
 impl std::fmt::Debug for AwsProvider {
@@ -74,11 +78,11 @@ impl AwsProvider {
     /// Creates the provider. Nothing is called before [`CloudProvider::start`].
     pub fn new(parts: AwsParts) -> Self {
         let context = Arc::new(AwsContext::new(parts));
-        Self { launcher: Launcher::new(context.clone()), context }
+        let hooks: [Arc<dyn RegistrationHook>; 1] = [Arc::new(PlacementGroupRegistrationHook::new(context.clone()))];
+        Self { launcher: Launcher::new(context.clone()), context, hooks }
     }
 
     /// Returns what the parts of the provider share.
-    #[cfg(test)]
     pub(crate) fn context(&self) -> &Arc<AwsContext> {
         &self.context
     }
@@ -86,8 +90,11 @@ impl AwsProvider {
     async fn terminate(&self, provider_id: &str, claim: Option<&NodeClaim>) -> Result<(), InstanceError> {
         let id = parse_provider_id(provider_id).map_err(|error| InstanceError::Other(Box::new(error)))?;
         let result = self.context.instances.terminate(id).await;
-        if matches!(result, Ok(()) | Err(InstanceCallError::NotFound(_))) {
+        if matches!(result, Ok(_) | Err(InstanceCallError::NotFound(_))) {
             self.launcher.forget(provider_id);
+        }
+        if let Some(claim) = claim {
+            report_ended_instance(&self.context, claim, id, &result).await;
         }
         if matches!(result, Err(InstanceCallError::NotFound(_))) {
             let labels = claim.and_then(|claim| claim.metadata.labels.as_ref());
@@ -95,7 +102,7 @@ impl AwsProvider {
                 self.context.reservation_slots.record_termination(id);
             }
         }
-        result.map_err(instance_error)
+        result.map(drop).map_err(instance_error)
     }
 
     async fn read(&self, provider_id: &str) -> Result<Instance, InstanceError> {
@@ -103,7 +110,9 @@ impl AwsProvider {
         let record = self.context.instances.get(id, ReadFrom::Cache).await.map_err(instance_error)?;
         let data = self.type_data(&record).await.map_err(InstanceError::Other)?;
         let instance_type = data.instance_type.map_err(|error| InstanceError::Other(Box::new(error)))?;
-        let data = TypeData { instance_type: instance_type.as_ref(), class: data.class.as_deref() };
+        let class = data.class.as_deref();
+        let group = data.group.as_deref();
+        let data = TypeData { instance_type: instance_type.as_ref(), class, group, requested_partition: None };
         Ok(to_instance(&record, data))
     }
 
@@ -114,7 +123,9 @@ impl AwsProvider {
             let data = self.type_data(&record).await.map_err(ListError)?;
             // One type that cannot be resolved does not hide the other instances (spec 05 §22, 12).
             let instance_type = data.instance_type.ok().flatten();
-            let data = TypeData { instance_type: instance_type.as_ref(), class: data.class.as_deref() };
+            let class = data.class.as_deref();
+            let group = data.group.as_deref();
+            let data = TypeData { instance_type: instance_type.as_ref(), class, group, requested_partition: None };
             instances.push(to_instance(&record, data));
         }
         Ok(instances)
@@ -137,14 +148,18 @@ impl AwsProvider {
             None => None,
         };
         let class_of_pool = match pool {
-            Some(pool) => optional(context.node_classes.get(&pool.spec.template.spec.node_class_ref.name).await)?,
+            Some(pool) => class_of_pool(context, &pool).await.map_err(|error| Box::new(error) as BoxError)?,
             None => None,
         };
         let instance_type = match class_of_pool {
             Some(class) => context.instance_type_of(&class, &record.instance_type).await.map(Some),
             None => Ok(None),
         };
-        Ok(ResolvedTypeData { instance_type, class })
+        let group = match &class {
+            Some(class) => context.placement_group(class).await,
+            None => None,
+        };
+        Ok(ResolvedTypeData { instance_type, class, group })
     }
 
     /// Checks at start-up that the cluster is enabled for zonal shift, if the setting asks for it
@@ -199,6 +214,7 @@ impl AwsProvider {
 struct ResolvedTypeData {
     instance_type: Result<Option<InstanceType>, InstanceTypeError>,
     class: Option<Arc<EC2NodeClass>>,
+    group: Option<Arc<PlacementGroup>>,
 }
 
 fn instance_error(error: InstanceCallError) -> InstanceError {
@@ -271,10 +287,16 @@ impl CloudProvider for AwsProvider {
         REPAIR_POLICIES
     }
 
+    fn registration_hooks(&self) -> &[Arc<dyn RegistrationHook>] {
+        &self.hooks
+    }
+
     fn add_controllers(&self, setup: &mut ProviderSetup<'_>) {
         InstanceGarbageCollection::add_to(setup, GARBAGE_COLLECTION);
         nodeclass::add_controllers(&self.context, setup);
+        UnregisteredInstances::add_to(setup, self.context.clone());
         NodeClaimTagging::add_to(setup, self.context.clone());
+        reserved_claims::add_controllers(&self.context, setup);
         InterruptionQueue::add_to(setup, self.context.clone());
         InstanceStatusChecks::add_to(setup, self.context.clone());
         MemoryDiscovery::add_to(setup, self.context.clone());

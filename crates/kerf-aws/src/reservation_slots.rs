@@ -9,6 +9,8 @@ use std::time::Duration;
 use jiff::Timestamp;
 use kerf_runtime::Clock;
 
+use crate::cache_metrics::{CacheMetrics, OptionalCacheSize};
+
 /// Time for which a number is kept after it was last changed, so that an outage of EC2 loses none.
 const SLOTS_TTL: Duration = Duration::from_hours(24);
 /// Time for which a reservation counts as unavailable after EC2 announced that its owner reclaims
@@ -23,6 +25,7 @@ const RESERVATIONS_MAX: usize = 10_000;
 pub struct ReservationSlots {
     clock: Clock,
     state: Mutex<SlotsState>,
+    size: OptionalCacheSize,
 }
 
 #[derive(Debug, Default)]
@@ -64,7 +67,12 @@ impl SlotsSnapshot {
 impl ReservationSlots {
     /// Creates the store without any reservation.
     pub fn new(clock: Clock) -> Self {
-        Self { clock, state: Mutex::default() }
+        Self { clock, state: Mutex::default(), size: OptionalCacheSize::default() }
+    }
+
+    /// Publishes the number of reservations from now on.
+    pub(crate) fn measure(&self, metrics: &CacheMetrics) {
+        self.size.measure(metrics.of("reservation_slots"), self.lock().by_id.len());
     }
 
     /// Sets the numbers that EC2 has just reported.
@@ -82,6 +90,7 @@ impl ReservationSlots {
             // An unchanged number changes no offering.
             state.changes += u64::from(!is_same);
         }
+        self.size.set(state.by_id.len());
     }
 
     /// Takes one slot for a launch that began at a time. EC2's answer counts the launch already if
@@ -137,6 +146,7 @@ impl ReservationSlots {
         let before = state.by_id.len();
         state.by_id.retain(|_, slots| slots.expires > now);
         let mut ended = before - state.by_id.len();
+        self.size.set(state.by_id.len());
         for slots in state.by_id.values_mut() {
             if slots.reclaimed_until.is_some_and(|until| until <= now) {
                 slots.reclaimed_until = None;

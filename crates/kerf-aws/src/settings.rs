@@ -4,6 +4,8 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
+use kerf_api::conditions::dependents::{EC2NODECLASS, EC2NODECLASS_WITH_RESERVATIONS};
+
 /// Settings of the AWS provider. The caller validates them.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AwsSettings {
@@ -84,6 +86,12 @@ pub struct ClusterFacts {
     pub kubernetes_version: String,
     /// Range of Service addresses; `None` until the first AL2023 node class is validated.
     pub service_cidr: Option<String>,
+}
+
+/// Returns the conditions on which `Ready` of a node class depends. Those of capacity reservations
+/// are among them if the feature gate `ReservedCapacity` is on.
+pub(crate) fn node_class_conditions(has_reservations: bool) -> &'static [&'static str] {
+    if has_reservations { EC2NODECLASS_WITH_RESERVATIONS } else { EC2NODECLASS }
 }
 
 impl ClusterFacts {

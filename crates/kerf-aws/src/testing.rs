@@ -4,6 +4,7 @@ mod fleet_recorder;
 
 use std::sync::{Arc, Mutex};
 
+use kerf_api::conditions::dependents::EC2NODECLASS_WITH_RESERVATIONS;
 use kerf_api::nodeclaim::NodeClaim;
 use kerf_api::nodepool::NodePool;
 use kerf_engine::Price;
@@ -242,6 +243,16 @@ fn ready_class(aws: &MemoryAws) -> Value {
             json!({ "id": id, "zone": format!("us-west-2{letter}"), "zoneID": format!("usw2-az{number}") })
         })
         .collect();
+    let conditions: Vec<Value> = EC2NODECLASS_WITH_RESERVATIONS
+        .iter()
+        .chain(&["Ready"])
+        .map(|kind| {
+            json!({
+                "type": kind, "status": "True", "reason": kind, "message": "", "observedGeneration": 1,
+                "lastTransitionTime": "2026-01-01T00:00:00Z",
+            })
+        })
+        .collect();
     json!({
         "metadata": { "name": "default", "uid": "uid-class", "generation": 1 },
         "spec": {
@@ -255,10 +266,7 @@ fn ready_class(aws: &MemoryAws) -> Value {
             "subnets": subnets,
             "securityGroups": [{ "id": "sg-00000000000000002", "name": "demo-node" }],
             "instanceProfile": "demo-profile",
-            "conditions": [{
-                "type": "Ready", "status": "True", "reason": "Ready", "message": "", "observedGeneration": 1,
-                "lastTransitionTime": "2026-01-01T00:00:00Z",
-            }],
+            "conditions": conditions,
         },
     })
 }

@@ -5,13 +5,13 @@
 
 use std::borrow::Borrow;
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
 use kerf_runtime::Clock;
 
-use crate::cache_metrics::CacheSize;
+use crate::cache_metrics::{CacheSize, OptionalCacheSize};
 
 /// Smallest time between two removals of expired entries.
 const SWEEP_INTERVAL: Duration = Duration::from_mins(1);
@@ -24,8 +24,7 @@ pub(crate) struct TtlCache<K, V> {
     ttl: Duration,
     entries_max: usize,
     state: Mutex<CacheState<K, V>>,
-    /// The metric; empty if the cache is not measured.
-    size: OnceLock<CacheSize>,
+    size: OptionalCacheSize,
 }
 
 #[derive(Debug)]
@@ -44,19 +43,18 @@ impl<K: Ord + Clone, V: Clone> TtlCache<K, V> {
     /// Creates an empty cache whose entries live for `ttl`. `entries_max` must not be zero.
     pub(crate) fn new(clock: Clock, ttl: Duration, entries_max: usize) -> Self {
         let state = CacheState { entries: BTreeMap::new(), next_sweep: clock.now() };
-        Self { clock, ttl, entries_max: entries_max.max(1), state: Mutex::new(state), size: OnceLock::new() }
+        Self {
+            clock,
+            ttl,
+            entries_max: entries_max.max(1),
+            state: Mutex::new(state),
+            size: OptionalCacheSize::default(),
+        }
     }
 
     /// Publishes the number of entries from now on. Does nothing if the cache is measured already.
     pub(crate) fn measure(&self, size: CacheSize) {
-        let size = self.size.get_or_init(|| size);
-        size.set(self.lock().entries.len());
-    }
-
-    fn publish_size(&self, state: &CacheState<K, V>) {
-        if let Some(size) = self.size.get() {
-            size.set(state.entries.len());
-        }
+        self.size.measure(size, self.lock().entries.len());
     }
 
     /// Returns the value of a key. Returns `None` if there is none or it has expired.
@@ -97,7 +95,7 @@ impl<K: Ord + Clone, V: Clone> TtlCache<K, V> {
             }
         }
         state.entries.insert(key, CacheEntry { value, expires: after(now, ttl) });
-        self.publish_size(&state);
+        self.size.set(state.entries.len());
     }
 
     /// Removes a key and returns its value. Returns `None` if there was none or it had expired.
@@ -108,7 +106,7 @@ impl<K: Ord + Clone, V: Clone> TtlCache<K, V> {
         let now = self.clock.now();
         let mut state = self.lock();
         let removed = state.entries.remove(key);
-        self.publish_size(&state);
+        self.size.set(state.entries.len());
         removed.filter(|entry| entry.expires > now).map(|entry| entry.value)
     }
 
@@ -116,7 +114,7 @@ impl<K: Ord + Clone, V: Clone> TtlCache<K, V> {
     pub(crate) fn remove_where(&self, mut is_removed: impl FnMut(&K, &V) -> bool) {
         let mut state = self.lock();
         state.entries.retain(|key, entry| !is_removed(key, &entry.value));
-        self.publish_size(&state);
+        self.size.set(state.entries.len());
     }
 
     /// Returns all keys and values that have not expired, in the order of the keys.

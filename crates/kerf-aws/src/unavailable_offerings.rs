@@ -12,6 +12,8 @@ use std::time::Duration;
 use jiff::Timestamp;
 use kerf_runtime::Clock;
 
+use crate::cache_metrics::{CacheMetrics, OptionalCacheSize};
+
 /// Time for which a mark counts.
 pub(crate) const MARK_TTL: Duration = Duration::from_mins(3);
 /// Smallest time between two removals of expired marks.
@@ -67,6 +69,7 @@ impl fmt::Display for InstancePool {
 pub struct UnavailableOfferings {
     clock: Clock,
     marks: Mutex<Marks>,
+    size: OptionalCacheSize,
 }
 
 #[derive(Debug)]
@@ -95,7 +98,12 @@ impl UnavailableOfferings {
             all_changes: 0,
             next_sweep: clock.now(),
         };
-        Self { clock, marks: Mutex::new(marks) }
+        Self { clock, marks: Mutex::new(marks), size: OptionalCacheSize::default() }
+    }
+
+    /// Publishes the number of marks from now on.
+    pub(crate) fn measure(&self, metrics: &CacheMetrics) {
+        self.size.measure(metrics.of("unavailable_offerings"), self.swept(self.clock.now()).len());
     }
 
     /// Marks a pool as unavailable for three minutes from now.
@@ -106,6 +114,7 @@ impl UnavailableOfferings {
         if let Some(replaced) = marks.pools.insert(pool, now) {
             marks.count_pool_change(&replaced.instance_type);
         }
+        self.size.set(marks.len());
     }
 
     /// Marks all offerings of a capacity type as unavailable for three minutes from now.
@@ -114,6 +123,7 @@ impl UnavailableOfferings {
         let mut marks = self.swept(now);
         marks.capacity_types.insert(capacity_type.to_owned(), now);
         marks.count_shared_change();
+        self.size.set(marks.len());
     }
 
     /// Marks a subnet as full for three minutes from now.
@@ -122,6 +132,7 @@ impl UnavailableOfferings {
         let mut marks = self.swept(now);
         marks.subnets.insert(subnet_id.to_owned(), now);
         marks.count_shared_change();
+        self.size.set(marks.len());
     }
 
     /// Removes the mark of a pool.
@@ -130,6 +141,7 @@ impl UnavailableOfferings {
         if marks.pools.remove(pool) {
             marks.count_pool_change(&pool.instance_type);
         }
+        self.size.set(marks.len());
     }
 
     /// Returns true if instances of the pool cannot be launched now: the pool, in exactly this
@@ -162,6 +174,7 @@ impl UnavailableOfferings {
     fn swept(&self, now: Timestamp) -> MutexGuard<'_, Marks> {
         let mut marks = self.marks.lock().unwrap_or_else(PoisonError::into_inner);
         marks.sweep(now);
+        self.size.set(marks.len());
         marks
     }
 }
@@ -212,6 +225,11 @@ impl UnavailableSnapshot {
 }
 
 impl Marks {
+    /// Returns the number of all marks.
+    fn len(&self) -> usize {
+        self.pools.0.len() + self.capacity_types.0.len() + self.subnets.0.len()
+    }
+
     fn sweep(&mut self, now: Timestamp) {
         if now < self.next_sweep {
             return;

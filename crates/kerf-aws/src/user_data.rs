@@ -107,6 +107,12 @@ pub fn read_archive(user_data: &str) -> Result<Vec<(String, String)>, ArchiveErr
     Ok(parts.into_iter().map(mime::Part::into_type_and_content).collect())
 }
 
+/// Returns the table `settings` of user data as a Bottlerocket instance reads it. Fails, with the
+/// reason, if the text is no TOML or has a setting of Kubernetes that Bottlerocket does not know.
+pub fn read_bottlerocket_settings(user_data: &str) -> Result<Value, String> {
+    bottlerocket::read_settings(user_data)
+}
+
 /// Returns the labels with which a node registers: those of its claim and the capacity type,
 /// without labels that a kubelet may not set.
 pub fn node_labels(

@@ -15,6 +15,8 @@ pub(super) fn instance(instance: types::Instance) -> Ec2Instance {
         Some(first) => (first.subnet_id.or(instance.subnet_id), first.groups.or(instance.security_groups)),
         None => (instance.subnet_id, instance.security_groups),
     };
+    let (state_reason, state_message) =
+        instance.state_reason.map_or((None, None), |reason| (reason.code, reason.message));
     Ec2Instance {
         id: instance.instance_id.unwrap_or_default(),
         instance_type: name(instance.instance_type),
@@ -24,7 +26,8 @@ pub(super) fn instance(instance: types::Instance) -> Ec2Instance {
         subnet_id: subnet_id.unwrap_or_default(),
         security_group_ids: list(groups, |group| group.group_id.unwrap_or_default()),
         state: state_name(instance.state),
-        state_reason: instance.state_reason.and_then(|reason| reason.code),
+        state_reason,
+        state_message,
         launched_at: instance.launch_time.and_then(timestamp),
         private_dns_name: instance.private_dns_name.unwrap_or_default(),
         spot_request_id: instance.spot_instance_request_id,

@@ -43,8 +43,13 @@ pub(crate) enum AmiError {
     #[error("getting AMI queries, {0}")]
     InvalidAlias(#[from] AliasError),
     /// None of the alias's parameters can be read.
-    #[error("getting AMI queries, failed to discover any AMIs for alias (alias={0})")]
-    NoneFound(String),
+    #[error("getting AMI queries, failed to discover any AMIs for alias (alias={alias})")]
+    NoneFound {
+        /// The alias as the class names it.
+        alias: String,
+        /// Error code of a parameter that may exist; `None` if no parameter exists.
+        failure: Option<String>,
+    },
     /// A parameter that a term names cannot be read.
     #[error("getting AMI queries, resolving ssm parameter, {0}")]
     Parameter(#[source] AwsError),
@@ -174,17 +179,23 @@ impl Amis {
         spec: &kerf_api::ec2nodeclass::EC2NodeClassSpec,
     ) -> Result<Vec<ImageQuery>, AmiError> {
         let mut variants: BTreeMap<String, Vec<Vec<NodeSelectorRequirement>>> = BTreeMap::new();
+        let mut failure = None;
         for parameter in parameters {
             let kind = if parameter.is_mutable { ParameterKind::Latest } else { ParameterKind::Pinned };
             match self.parameters.get(&parameter.name, kind).await {
                 // Of several parameters that name one image, the last decides, as in Karpenter.
                 Ok(id) => _ = variants.insert(id, parameter.variants.clone()),
-                Err(error) => tracing::debug!(%error, parameter = parameter.name, "skipping parameter of an alias"),
+                Err(error) => {
+                    tracing::debug!(%error, parameter = parameter.name, "skipping parameter of an alias");
+                    if !error.has_code(PARAMETER_NOT_FOUND) {
+                        failure.get_or_insert(error.code.unwrap_or_else(|| "no answer".to_owned()));
+                    }
+                }
             }
         }
         if variants.is_empty() {
             let alias = spec.ami_selector_terms.iter().find_map(|term| term.alias.clone());
-            return Err(AmiError::NoneFound(alias.unwrap_or_default()));
+            return Err(AmiError::NoneFound { alias: alias.unwrap_or_default(), failure });
         }
         let filters = vec![Filter::any_of("image-id", variants.keys())];
         Ok(vec![ImageQuery { filters, owners: Vec::new(), variants }])

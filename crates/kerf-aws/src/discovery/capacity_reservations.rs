@@ -9,6 +9,7 @@ use kerf_runtime::Clock;
 use tokio::sync::Mutex;
 
 use super::filters::tag_filters;
+use crate::cache_metrics::CacheMetrics;
 use crate::ports::ec2::{DescribeCapacityReservations, Ec2, Ec2CapacityReservation};
 use crate::ports::{AwsError, Filter, all_pages};
 use crate::reservation_slots::ReservationSlots;
@@ -51,6 +52,11 @@ impl CapacityReservations {
         Self { ec2, clock, slots, by_query, listing: Mutex::default() }
     }
 
+    /// Publishes the size of the cache from now on.
+    pub(crate) fn measure(&self, metrics: &CacheMetrics) {
+        self.by_query.measure(metrics.of("capacity_reservations"));
+    }
+
     /// Returns the reservations that the terms select and that have not ended, sorted by ID. An ID
     /// that does not exist selects none. Any other failure fails the listing; the answers until
     /// then stay in memory.
@@ -58,10 +64,14 @@ impl CapacityReservations {
         &self,
         terms: &[CapacityReservationSelectorTerm],
     ) -> Result<Vec<Ec2CapacityReservation>, AwsError> {
-        let queries: BTreeSet<ReservationQuery> = terms.iter().flat_map(queries_of).collect();
         let _listing = self.listing.lock().await;
         let mut found: BTreeMap<String, Ec2CapacityReservation> = BTreeMap::new();
-        for query in queries {
+        let mut asked = BTreeSet::new();
+        // Equal queries once, in the order of the terms.
+        for query in terms.iter().flat_map(queries_of) {
+            if !asked.insert(query.clone()) {
+                continue;
+            }
             let answer = match self.by_query.get(&query) {
                 Some(answer) => answer,
                 None => self.describe(query).await?,
@@ -78,7 +88,8 @@ impl CapacityReservations {
         let call = all_pages(page_size, |page| self.ec2.describe_capacity_reservations(request.clone(), page));
         let answer: Arc<[Ec2CapacityReservation]> = match call.await {
             Ok(answer) => answer.into(),
-            Err(error) if matches!(query, ReservationQuery::Id(_)) && error.is_not_found() => Arc::default(),
+            // EC2 returns this code for IDs only.
+            Err(error) if error.is_not_found() => Arc::default(),
             Err(error) => return Err(error),
         };
         let free = answer.iter().map(|reservation| (reservation.id.clone(), reservation.available_instance_count));

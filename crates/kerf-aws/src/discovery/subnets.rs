@@ -160,7 +160,8 @@ impl Subnets {
 
     /// Adds back the addresses of subnets that a fleet request named and in which it launched no
     /// instance. Called after each `CreateFleet`, whether it succeeded or failed. A subnet that EC2
-    /// has described since it was chosen is left alone: its figure is right already.
+    /// has described since it was chosen is left alone: its figure is right already. So is one
+    /// whose free addresses are unknown.
     pub(crate) fn record_launch(
         &self,
         choices: &BTreeMap<String, SubnetChoice>,
@@ -171,7 +172,8 @@ impl Subnets {
         let unused =
             choices.values().filter(|c| requested_subnets.contains(&c.id) && !launched_subnets.contains(&c.id));
         for choice in unused {
-            if self.free_addresses.get(&choice.id) != choice.reported_addresses {
+            let reported = self.free_addresses.get(&choice.id);
+            if reported.is_none() || reported != choice.reported_addresses {
                 continue;
             }
             if let Some(figure) = remaining.get_mut(&choice.id) {
@@ -184,6 +186,13 @@ impl Subnets {
     pub(crate) fn mark_full(&self, subnet_id: &str) {
         let mut remaining = self.lock();
         self.free_addresses.insert(subnet_id.to_owned(), 0);
+        remaining.remove(subnet_id);
+    }
+
+    /// Sets the free addresses of a subnet as EC2 reported them last.
+    pub(crate) fn set_free_addresses(&self, subnet_id: &str, count: i32) {
+        let mut remaining = self.lock();
+        self.free_addresses.insert(subnet_id.to_owned(), i64::from(count));
         remaining.remove(subnet_id);
     }
 

@@ -4,13 +4,14 @@
 mod type_kubelet;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
 use kerf_api::ec2nodeclass::EC2NodeClass;
 use kerf_api::slim::{ResourceList, Str};
 use kerf_engine::catalogue::{InstanceType, InstanceTypes, OfferingState};
+use kerf_engine::requirement::Requirements;
 use kerf_runtime::Clock;
 
 use super::bytes::bytes;
@@ -24,7 +25,7 @@ use super::kubelet::{KubeletError, KubeletExpressions};
 use super::labels;
 use super::overhead;
 use super::sharing::{self, RequirementPool};
-use crate::cache_metrics::{CacheMetrics, CacheSize};
+use crate::cache_metrics::{CacheMetrics, OptionalCacheSize};
 use crate::offerings::{self, ClassOfferingFacts, OfferingRequirements, TypeOfferingFacts};
 use crate::placement_groups::KnownPlacementGroups;
 use crate::ports::ec2::{DescribeInstanceTypes, InstanceTypeInfo, InstanceTypeOffering};
@@ -113,8 +114,8 @@ pub struct InstanceTypeCatalogue {
     sources: StateSources,
     groups: Arc<KnownPlacementGroups>,
     memory: DiscoveredMemory,
-    /// The metric of the lists; empty if they are not measured.
-    lists_size: OnceLock<CacheSize>,
+    /// The number of lists.
+    lists_size: OptionalCacheSize,
     clock: Clock,
     kubelet: KubeletCompiler,
     state: Mutex<CatalogueState>,
@@ -129,6 +130,8 @@ struct CatalogueState {
     all_zones: BTreeSet<Str>,
     lists: BTreeMap<String, CachedList>,
     requirements: RequirementPool,
+    /// Requirements of each type that are equal for all classes. Empty until the first list.
+    type_requirements: BTreeMap<String, Requirements>,
     offering_requirements: OfferingRequirements,
 }
 
@@ -163,7 +166,7 @@ impl InstanceTypeCatalogue {
             sources,
             groups,
             memory: DiscoveredMemory::new(clock),
-            lists_size: OnceLock::new(),
+            lists_size: OptionalCacheSize::default(),
             clock,
             kubelet,
             state: Mutex::default(),
@@ -199,8 +202,7 @@ impl InstanceTypeCatalogue {
     /// Publishes the number of lists and of known memory sizes from now on.
     pub(crate) fn measure(&self, metrics: &CacheMetrics) {
         self.memory.measure(metrics);
-        // The second call of a process would be one of a test.
-        let _ = self.lists_size.set(metrics.of("instance_types"));
+        self.lists_size.measure(metrics.of("instance_types"), self.lock().lists.len());
     }
 
     /// Records the memory in bytes that a node of a class has reported. The images of the class
@@ -281,9 +283,7 @@ impl InstanceTypeCatalogue {
             let expires = now.saturating_add(LIST_TTL).unwrap_or(Timestamp::MAX);
             let list = CachedList { states, unmarked, current, version: version.clone(), expires, last_used: now };
             state.insert_list(key.clone(), list, now);
-            if let Some(size) = self.lists_size.get() {
-                size.set(state.lists.len());
-            }
+            self.lists_size.set(state.lists.len());
         }
         let Some(list) = state.lists.get_mut(&key) else {
             return Err(InstanceTypeError::NoInstanceTypes);
@@ -335,6 +335,7 @@ impl CatalogueState {
     fn clear_lists(&mut self) {
         self.lists.clear();
         self.requirements.clear();
+        self.type_requirements.clear();
     }
 
     /// Builds the list of a class without marks. Returns the previous list of the class if nothing
@@ -346,9 +347,20 @@ impl CatalogueState {
         catalogue: &InstanceTypeCatalogue,
     ) -> Result<InstanceTypes, InstanceTypeError> {
         let mut pairs = Vec::with_capacity(self.types.len());
-        for info in self.types.values() {
+        if self.type_requirements.is_empty() {
+            for info in self.types.values() {
+                let shared = self.requirements.share(labels::type_requirements(info)).collect();
+                self.type_requirements.insert(info.name.clone(), shared);
+            }
+        }
+        // Both maps have the same keys.
+        for (info, type_requirements) in self.types.values().zip(self.type_requirements.values()) {
             let zones = self.zones.get(&info.name);
-            let requirements = (&mut self.requirements, &mut self.offering_requirements);
+            let requirements = KnownRequirements {
+                type_requirements,
+                pool: &mut self.requirements,
+                offerings: &mut self.offering_requirements,
+            };
             let (mut instance_type, states) = build_type(info, zones, &self.all_zones, class, catalogue, requirements)?;
             if let Some(memory) = catalogue.memory.get(images, &info.name) {
                 instance_type.capacity = with_memory(&instance_type.capacity, memory);
@@ -382,13 +394,21 @@ impl CatalogueState {
     }
 }
 
+/// Requirements that a further list shares.
+struct KnownRequirements<'a> {
+    /// Those of the type for all classes.
+    type_requirements: &'a Requirements,
+    pool: &'a mut RequirementPool,
+    offerings: &'a mut OfferingRequirements,
+}
+
 fn build_type(
     info: &InstanceTypeInfo,
     ec2_zones: Option<&BTreeSet<Str>>,
     all_zones: &BTreeSet<Str>,
     class: &NodeClassFacts,
     catalogue: &InstanceTypeCatalogue,
-    (pool, offering_requirements): (&mut RequirementPool, &mut OfferingRequirements),
+    known: KnownRequirements<'_>,
 ) -> Result<(InstanceType, Vec<OfferingState>), InstanceTypeError> {
     let settings = catalogue.capacity_settings();
     let class = &*class.for_type(info, settings)?;
@@ -404,11 +424,14 @@ fn build_type(
     let reservations = if catalogue.settings.reserved_capacity { &class.reservations[..] } else { &[] };
     let class_facts = ClassOfferingFacts { zones: &class.zones, reservations, group: class.group.as_deref() };
     let (offerings, states) =
-        offerings::type_offerings(facts, all_zones, class_facts, &catalogue.pricing, offering_requirements);
+        offerings::type_offerings(facts, all_zones, class_facts, &catalogue.pricing, known.offerings);
     let storage = capacity::ephemeral_storage(info, class)?;
+    let of_class = labels::class_requirements(info, class, &catalogue.settings.region, &zones);
+    let mut requirements = known.type_requirements.clone();
+    requirements.extend(known.pool.share(of_class));
     let instance_type = InstanceType {
         name: Str::new(&info.name),
-        requirements: Arc::new(pool.share(labels::requirements(info, class, &catalogue.settings.region, &zones))),
+        requirements: Arc::new(requirements),
         offerings: offerings.into(),
         capacity: capacity::capacity(info, class, settings, storage),
         overhead: overhead::overhead(info, class, settings, storage)?,

@@ -17,16 +17,24 @@ use crate::ports::ec2::InstanceTypeInfo;
 /// The values of one label; without a value the label is absent.
 type LabelValues = (&'static str, Vec<Str>);
 
-/// Returns the requirements of a type for a class. `zones` are the zones in which EC2 offers the
-/// type and the class has subnets.
-pub(super) fn requirements(
+/// Returns the requirements of a type that are equal for all classes.
+pub(super) fn type_requirements(info: &InstanceTypeInfo) -> impl Iterator<Item = Requirement> {
+    to_requirements(type_labels(info))
+}
+
+fn to_requirements(values: Vec<LabelValues>) -> impl Iterator<Item = Requirement> {
+    values.into_iter().map(|(key, values)| Requirement::one_of(Str::new_static(key), values))
+}
+
+/// Returns the requirements of a type that depend on the class. `zones` are the zones in which EC2
+/// offers the type and the class has subnets.
+pub(super) fn class_requirements(
     info: &InstanceTypeInfo,
     class: &NodeClassFacts,
     region: &str,
     zones: &BTreeSet<Str>,
 ) -> impl Iterator<Item = Requirement> {
-    let mut values = type_labels(info);
-    values.extend(class_labels(info, class, region, zones));
+    let mut values = class_labels(info, class, region, zones);
     let zone_ids: Vec<Str> =
         class.zones.iter().filter(|zone| zones.contains(&zone.name)).filter_map(|zone| zone.id.clone()).collect();
     if !zone_ids.is_empty() {
@@ -40,7 +48,7 @@ pub(super) fn requirements(
             values.push((aws::PLACEMENT_GROUP_PARTITION, partitions));
         }
     }
-    values.into_iter().map(|(key, values)| Requirement::one_of(Str::new_static(key), values))
+    to_requirements(values)
 }
 
 /// Returns the architecture of a type in Kubernetes' words. Returns `None` if EC2 reports none that

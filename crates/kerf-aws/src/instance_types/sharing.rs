@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use kerf_engine::catalogue::{InstanceType, Offering};
-use kerf_engine::requirement::{Requirement, Requirements};
+use kerf_engine::requirement::Requirement;
 
 /// Largest number of requirements that are kept for sharing. One class of 1,400 types has about
 /// 4,000 different ones.
@@ -16,20 +16,21 @@ const REQUIREMENTS_MAX: usize = 65_536;
 pub(super) struct RequirementPool(HashSet<Requirement>);
 
 impl RequirementPool {
-    /// Returns a set of requirements that shares those that are known already.
-    pub(super) fn share(&mut self, requirements: impl Iterator<Item = Requirement>) -> Requirements {
+    /// Returns the requirements, those that are known already as the known ones.
+    pub(super) fn share(
+        &mut self,
+        requirements: impl Iterator<Item = Requirement>,
+    ) -> impl Iterator<Item = Requirement> {
         if self.0.len() >= REQUIREMENTS_MAX {
             self.0.clear();
         }
-        requirements
-            .map(|requirement| match self.0.get(&requirement) {
-                Some(known) => known.clone(),
-                None => {
-                    self.0.insert(requirement.clone());
-                    requirement
-                }
-            })
-            .collect()
+        requirements.map(|requirement| match self.0.get(&requirement) {
+            Some(known) => known.clone(),
+            None => {
+                self.0.insert(requirement.clone());
+                requirement
+            }
+        })
     }
 
     pub(super) fn clear(&mut self) {

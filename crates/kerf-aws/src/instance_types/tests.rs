@@ -651,6 +651,21 @@ async fn an_unusable_number_of_pods_fails_the_list() {
     }
 }
 
+// spec 05 #133
+#[tokio::test(start_paused = true)]
+async fn spec_05_133_a_number_beyond_all_integers_is_dropped_or_fails_the_list() {
+    let catalogue = with_expressions();
+    let huge = "double(vcpus) + 1.0e300";
+    let reserved = json!({ "kubeReserved": { "memory": huge, "cpu": "vcpus * 30", "ephemeral-storage": "3Gi" } });
+    let found = catalogue.get(&with_kubelet("al2023", reserved), "m5.large").overhead.kube_reserved;
+    assert_eq!(found.get("cpu").unwrap().to_string(), "60m");
+    let own =
+        catalogue.catalogue.kubelet(&with_kubelet("al2023", json!({ "kubeReserved": { "memory": huge } })), "m5.large");
+    assert_eq!(json!(own.unwrap().settings().kube_reserved), json!({}));
+    let error = catalogue.catalogue.list(&with_kubelet("al2023", json!({ "maxPods": huge }))).unwrap_err().to_string();
+    assert!(error.starts_with("resolving maxPods, "), "{error}");
+}
+
 // spec 05 §4.10: the default count is that of the family, with the limit of podsPerCore
 #[tokio::test(start_paused = true)]
 async fn the_default_number_of_pods_is_that_of_the_family() {

@@ -6,7 +6,7 @@
 pub(crate) struct ProviderIdError(String);
 
 /// Returns the provider ID of an instance.
-pub(super) fn provider_id(zone: &str, id: &str) -> String {
+pub(crate) fn provider_id(zone: &str, id: &str) -> String {
     format!("aws:///{zone}/{id}")
 }
 

@@ -27,6 +27,8 @@ pub(crate) struct InstanceRecord {
     pub(crate) subnet_id: String,
     pub(crate) security_group_ids: BTreeSet<String>,
     pub(crate) state: InstanceStateName,
+    /// Code and message of the reason of the last change of state; `None` if unknown.
+    pub(crate) state_reason: Option<String>,
     pub(crate) launched_at: Option<Timestamp>,
     /// `on-demand`, `spot` or `reserved`.
     pub(crate) capacity_type: &'static str,
@@ -80,6 +82,7 @@ impl InstanceRecord {
             zone_id: instance.zone_id,
             subnet_id: instance.subnet_id,
             security_group_ids: instance.security_group_ids.into_iter().collect(),
+            state_reason: state_reason(instance.state_reason, instance.state_message),
             state: instance.state,
             launched_at: instance.launched_at,
             capacity_type,
@@ -98,5 +101,14 @@ impl InstanceRecord {
     /// Returns the value of a tag. Returns `None` if the tag is missing or empty.
     pub(crate) fn tag(&self, key: &str) -> Option<&str> {
         self.tags.get(key).map(String::as_str).filter(|value| !value.is_empty())
+    }
+}
+
+/// Returns code and message as one text. EC2's messages often begin with the code.
+fn state_reason(code: Option<String>, message: Option<String>) -> Option<String> {
+    let non_empty = |text: &String| !text.is_empty();
+    match (code.filter(non_empty), message.filter(non_empty)) {
+        (Some(code), Some(message)) if !message.starts_with(&code) => Some(format!("{code}: {message}")),
+        (code, message) => message.or(code),
     }
 }

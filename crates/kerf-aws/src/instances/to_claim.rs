@@ -13,6 +13,7 @@ use kerf_engine::requirement::EffectiveOperator;
 
 use super::provider_id::provider_id;
 use super::record::InstanceRecord;
+use crate::ports::ec2::PlacementGroup;
 
 /// Resource of EFA interfaces.
 const EFA_RESOURCE: &str = "vpc.amazonaws.com/efa";
@@ -31,6 +32,11 @@ pub(crate) struct TypeData<'a> {
     pub(crate) instance_type: Option<&'a InstanceType>,
     /// The node class of the instance.
     pub(crate) class: Option<&'a EC2NodeClass>,
+    /// The placement group of the node class.
+    pub(crate) group: Option<&'a PlacementGroup>,
+    /// The partition that a launch has requested. `None` leaves it to EC2; the claim's label is
+    /// then empty until registration reads the partition.
+    pub(crate) requested_partition: Option<i32>,
 }
 
 /// Converts an instance. The annotations are those of a claim at launch and stay empty here.
@@ -72,14 +78,14 @@ fn instance_labels(record: &InstanceRecord, data: TypeData<'_>) -> BTreeMap<Stri
         set(aws::CAPACITY_RESERVATION_TYPE, reservation.reservation_type);
         set(aws::CAPACITY_RESERVATION_INTERRUPTIBLE, if reservation.is_interruptible { "true" } else { "false" });
     }
-    // An empty partition waits for the one that EC2 chooses (spec 05 §9).
-    let has_partitions =
-        data.instance_type.is_some_and(|own| own.requirements.get(aws::PLACEMENT_GROUP_PARTITION).is_some());
-    if has_partitions {
-        let partition = record.partition.map(|partition| partition.to_string()).unwrap_or_default();
-        set(aws::PLACEMENT_GROUP_PARTITION, &partition);
+    if let Some(group) = data.group {
+        set(aws::PLACEMENT_GROUP_ID, &group.id);
+        if group.has_partitions() {
+            let partition = data.requested_partition.map(|partition| partition.to_string()).unwrap_or_default();
+            set(aws::PLACEMENT_GROUP_PARTITION, &partition);
+        }
     }
-    if let Some(pool) = record.tag(labels::NODEPOOL) {
+    if let Some(pool) = record.tags.get(labels::NODEPOOL) {
         set(labels::NODEPOOL, pool);
     }
     labels

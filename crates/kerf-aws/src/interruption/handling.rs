@@ -10,10 +10,10 @@ use kerf_api::nodeclaim::NodeClaim;
 use kerf_api::slim::Node;
 use kerf_operator::events::{claim_reference, node_reference};
 use kerf_operator::metrics::DisruptedClaims;
-use kerf_operator::{Event, EventType};
-use kerf_runtime::{ApiError, MergePatch, OptimisticLock, PatchTarget, with_retries};
+use kerf_operator::{Event, EventType, delete_claim};
+use kerf_runtime::{ApiError, MergePatch, OptimisticLock, PatchTarget};
 use kerf_state::TrackedClaim;
-use kube::api::{Api, DeleteParams, Preconditions};
+use kube::api::Api;
 use tracing::info;
 
 use super::message::InterruptionKind;
@@ -214,20 +214,11 @@ impl InterruptionHandler {
 
     /// Deletes a claim. Returns false if it does not exist any longer.
     async fn delete(&self, claim: &NodeClaim) -> Result<bool, ClaimError> {
-        let name = name_of(claim);
-        let preconditions = Some(Preconditions { uid: claim.metadata.uid.clone(), resource_version: None });
-        let params = DeleteParams { preconditions, ..DeleteParams::default() };
-        let claims = self.claims();
-        match with_retries(|| claims.delete(&name, &params)).await {
-            Ok(deleted) => {
-                if let Some(deleting) = deleted.left() {
-                    self.context.cluster.lock().apply_own_write(TrackedClaim::from(deleting));
-                }
-                Ok(true)
-            }
+        match delete_claim(&self.context.client, &self.context.cluster, claim).await {
+            Ok(()) => Ok(true),
             // A conflict means that the name belongs to another claim by now.
             Err(ApiError::NotFound | ApiError::Conflict) => Ok(false),
-            Err(cause) => Err(ClaimError::Delete { name, cause }),
+            Err(cause) => Err(ClaimError::Delete { name: name_of(claim), cause }),
         }
     }
 

@@ -75,7 +75,7 @@ impl InterruptionQueue {
         setup.set.add_singleton::<Self>("interruption", controller, Concurrency { cores: 1 }.single_worker());
     }
 
-    pub(super) fn new(context: Arc<AwsContext>, queue_name: String) -> Self {
+    pub(crate) fn new(context: Arc<AwsContext>, queue_name: String) -> Self {
         let metrics = InterruptionMetrics::new(&context.registry);
         let handler = InterruptionHandler::new(context.clone(), metrics.clone());
         Self { context, handler, metrics, queue_name, queue_url: OnceLock::new() }

@@ -19,6 +19,7 @@ use crate::ports::ec2::{InstanceStatus, ScheduledEvent, StatusCheck};
 use crate::testing::{ProviderEnv, TYPES};
 use crate::unavailable_offerings::{InstancePool, PoolScope};
 
+mod load;
 mod queue;
 mod status_checks;
 

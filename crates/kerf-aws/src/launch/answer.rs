@@ -163,6 +163,7 @@ impl<'t> AnsweredLaunch<'_, 't> {
             subnet_id: launched.subnet_id.clone(),
             security_group_ids: status.security_groups.into_iter().flatten().map(|group| group.id).collect(),
             state: InstanceStateName::Pending,
+            state_reason: None,
             launched_at: Some(self.context.clock.now()),
             capacity_type: self.capacity_type,
             reservation: self.reservation(instance_type, &launched.zone),

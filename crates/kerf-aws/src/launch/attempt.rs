@@ -63,7 +63,7 @@ pub(super) async fn launch_instance(
     };
     let first = plan.attempt().await;
     let result = match first {
-        Err(AttemptError::TemplateNotFound(_)) => plan.attempt().await,
+        Err(ref error) if error.is_template_not_found() => plan.attempt().await,
         Ok(_) | Err(_) => first,
     };
     Ok(result?)
@@ -92,6 +92,8 @@ impl LaunchPlan<'_> {
         let request = fleet_request(input, &templates).map_err(|error| AttemptError::Templates(Box::new(error)))?;
         let overrides = request.configs.iter().flat_map(|config| &config.overrides);
         let requested_subnets: BTreeSet<String> = overrides.map(|choice| choice.subnet_id.clone()).collect();
+        let requested_templates: Vec<String> =
+            request.configs.iter().map(|config| config.template_name.clone()).collect();
         let began_at = context.clock.now();
         let result = context.fleets.launch_one(request).await;
         let launched = result.as_ref().ok().and_then(|launch| launch.instance.as_ref());
@@ -114,7 +116,7 @@ impl LaunchPlan<'_> {
                 launch,
             }),
             Err(error) if error.is_launch_template_not_found() => {
-                context.launch_templates.forget(templates.iter().map(|template| template.name.as_str()));
+                context.launch_templates.forget(requested_templates.iter().map(String::as_str));
                 Err(AttemptError::TemplateNotFound(error))
             }
             Err(error) => Err(AttemptError::Fleet(error)),

@@ -3,7 +3,7 @@
 use kerf_cloud::{BoxError, CreateError};
 use kerf_runtime::Causes;
 
-use crate::aws_errors::{FailureReason, failure_reason};
+use crate::aws_errors::{FailureReason, failure_reason, find_aws_error};
 use crate::launch_templates::{LaunchTemplateContentError, LaunchTemplateError};
 use crate::ports::AwsError;
 use crate::user_data::UserDataError;
@@ -29,6 +29,13 @@ pub(super) enum AttemptError {
     /// The fleet launched no instance, and not only for lack of capacity.
     #[error("{0}")]
     FleetErrors(String),
+}
+
+impl AttemptError {
+    /// Returns true if a launch template was deleted, so that another attempt creates it again.
+    pub(super) fn is_template_not_found(&self) -> bool {
+        find_aws_error(self).is_some_and(AwsError::is_launch_template_not_found)
+    }
 }
 
 impl From<LaunchTemplateError> for AttemptError {

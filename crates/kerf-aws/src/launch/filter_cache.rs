@@ -1,7 +1,7 @@
 //! Keeps the results of the filters: a burst of equal claims filters the types once.
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use kerf_api::slim::ResourceList;
 use kerf_engine::catalogue::InstanceTypes;
@@ -9,6 +9,7 @@ use kerf_engine::requirement::Requirements;
 
 use super::claim::LaunchClaim;
 use super::filters::NoTypesError;
+use crate::cache_metrics::{CacheMetrics, OptionalCacheSize};
 
 /// Number of results that are kept. A further result replaces the oldest.
 const RESULTS_MAX: usize = 16;
@@ -16,7 +17,10 @@ const RESULTS_MAX: usize = 16;
 /// The last results of the filters. A result is used only for the list of types from which it was
 /// made, so a mark of missing capacity or a new price is never hidden.
 #[derive(Debug, Default)]
-pub(super) struct FilterCache(Mutex<VecDeque<FilterResult>>);
+pub(super) struct FilterCache {
+    results: Mutex<VecDeque<FilterResult>>,
+    size: OptionalCacheSize,
+}
 
 #[derive(Debug)]
 struct FilterResult {
@@ -27,6 +31,15 @@ struct FilterResult {
 }
 
 impl FilterCache {
+    /// Publishes the number of results from now on.
+    pub(super) fn measure(&self, metrics: &CacheMetrics) {
+        self.size.measure(metrics.of("launch_filters"), self.lock().len());
+    }
+
+    fn lock(&self) -> MutexGuard<'_, VecDeque<FilterResult>> {
+        self.results.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Returns the types of a claim that the filters leave.
     pub(super) fn get_or_insert(
         &self,
@@ -37,7 +50,7 @@ impl FilterCache {
         let is_equal = |known: &&FilterResult| {
             known.types.is_same(types) && known.requests == claim.requests && known.requirements == claim.requirements
         };
-        let mut results = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut results = self.lock();
         if let Some(known) = results.iter().find(is_equal) {
             return known.result.clone();
         }
@@ -51,6 +64,7 @@ impl FilterCache {
             requests: claim.requests.clone(),
             result: result.clone(),
         });
+        self.size.set(results.len());
         result
     }
 }
@@ -91,6 +105,6 @@ mod tests {
         for i in 10..30 {
             filter(&types, json!([]), &i.to_string());
         }
-        assert_eq!(cache.0.lock().unwrap().len(), RESULTS_MAX);
+        assert_eq!(cache.lock().len(), RESULTS_MAX);
     }
 }

@@ -23,7 +23,7 @@ impl LaunchPlacement {
     /// Returns the placement of a claim with these requirements.
     pub(super) fn new(context: &AwsContext, class: &EC2NodeClass, requirements: &Requirements) -> Self {
         let group = context.known_groups.get(class);
-        let has_partitions = group.as_ref().is_some_and(|group| !group.partitions().is_empty());
+        let has_partitions = group.as_ref().is_some_and(|group| group.has_partitions());
         let partition = if has_partitions { requested_partition(requirements) } else { None };
         Self { group, partition }
     }

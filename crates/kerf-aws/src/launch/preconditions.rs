@@ -7,8 +7,9 @@ use kerf_cloud::CreateError;
 use crate::cluster_facts::ClusterFactsError;
 use crate::context::AwsContext;
 
-/// Checks that a class is ready for its current generation.
-pub(super) fn check_ready(class: &EC2NodeClass) -> Result<(), CreateError> {
+/// Checks that a class is ready for its current generation. A class without one of the
+/// `dependents`, the conditions that `Ready` depends on, was last reconciled by another version.
+pub(super) fn check_ready(class: &EC2NodeClass, dependents: &[&str]) -> Result<(), CreateError> {
     let conditions = class.status.as_ref().map_or(&[][..], |status| &status.conditions);
     let ready = conditions.iter().find(|condition| condition.condition_type == READY);
     let unknown = || CreateError::Rejected {
@@ -16,7 +17,8 @@ pub(super) fn check_ready(class: &EC2NodeClass) -> Result<(), CreateError> {
         message: "NodeClass is in Ready=Unknown".to_owned(),
         cause: "resolving NodeClass readiness, NodeClass is in Ready=Unknown".into(),
     };
-    let Some(ready) = ready else { return Err(unknown()) };
+    let has = |dependent: &&str| conditions.iter().any(|condition| condition.condition_type == *dependent);
+    let Some(ready) = ready.filter(|_| dependents.iter().all(has)) else { return Err(unknown()) };
     match &ready.status {
         ConditionStatus::False => Err(CreateError::NodeClassNotReady(ready.message.clone().into())),
         ConditionStatus::Unknown | ConditionStatus::Unsupported(_) => Err(unknown()),

@@ -170,14 +170,26 @@ async fn a_class_that_is_not_ready_launches_nothing() {
         failure(env.provider.create(&claim("a", json!([on_demand()]))).await)
     };
     let ready = |class: &mut Value, status: &str, message: &str| {
-        class["status"]["conditions"][0]["status"] = json!(status);
-        class["status"]["conditions"][0]["message"] = json!(message);
+        // The last condition is `Ready`.
+        let ready = class["status"]["conditions"].as_array_mut().unwrap().last_mut().unwrap();
+        ready["status"] = json!(status);
+        ready["message"] = json!(message);
     };
     env.change_class(|class| ready(class, "False", "SubnetsReady=False"));
     assert_eq!(attempt(|_| {}).await, "NodeClassNotReady: SubnetsReady=False");
     env.change_class(|class| ready(class, "Unknown", ""));
     assert!(attempt(|_| {}).await.starts_with("CreateError NodeClassReadinessUnknown: NodeClass is in Ready=Unknown"));
     env.change_class(|class| ready(class, "True", ""));
+    let without_dependent = attempt(|class| {
+        class["status"]["conditions"].as_array_mut().unwrap().remove(0);
+    });
+    let without_dependent = without_dependent.await;
+    assert!(without_dependent.starts_with("CreateError NodeClassReadinessUnknown"), "{without_dependent}");
+    env.change_class(|class| {
+        let conditions = class["status"]["conditions"].as_array_mut().unwrap();
+        let other = json!({ "type": "AMIsReady", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z" });
+        conditions.insert(0, other);
+    });
     assert_eq!(
         attempt(|class| class["metadata"]["generation"] = json!(2)).await,
         "NodeClassNotReady: nodeclass status has not been reconciled against the latest spec"
@@ -492,18 +504,6 @@ async fn a_claim_that_no_type_can_hold_is_insufficient_capacity() {
     large.spec.resources.as_mut().unwrap().requests.as_mut().unwrap().insert("cpu".into(), "many".into());
     let failed = failure(env.provider.create(&large).await);
     assert!(failed.starts_with("Other: creating instance, spec.resources.requests[cpu]: "), "{failed}");
-}
-
-// issue 24: a burst of equal claims
-#[tokio::test(start_paused = true)]
-async fn equal_claims_are_launched_by_few_fleets() {
-    let env = ProviderEnv::new().await;
-    let claims: Vec<NodeClaim> = (0..1_000).map(|i| claim(&format!("c{i}"), json!([on_demand()]))).collect();
-    let results = futures::future::join_all(claims.iter().map(|claim| env.provider.create(claim))).await;
-    let ids: BTreeSet<String> = results.into_iter().map(|result| result.unwrap().provider_id).collect();
-    assert_eq!(ids.len(), 1_000);
-    assert_eq!(env.live_instances().len(), 1_000);
-    assert!(env.fleets.take_requests().len() <= 2);
 }
 
 // spec 10 #111

@@ -1,5 +1,6 @@
 //! The name of a launch template: a hash of its inputs (spec 05 §13.2).
 
+use kerf_api::ec2nodeclass::AmiFamily;
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -18,6 +19,17 @@ impl LaunchTemplateInput<'_> {
     fn hashed_text(&self) -> String {
         let class = self.class;
         let settings = self.kubelet.settings();
+        // Nodes of the family Custom are configured by the class's user data alone, so types that
+        // differ in these share a template (spec 05 §13.1).
+        let kubelet = (self.family().family != AmiFamily::Custom).then(|| {
+            json!({
+                "maxPods": self.kubelet.max_pods.unwrap_or(self.max_pods),
+                "reserved": [json!(settings.kube_reserved), json!(settings.system_reserved)],
+                "settings": class.kubelet,
+                "labels": self.labels,
+                "taints": sorted(&self.taints),
+            })
+        });
         let reservation = self
             .reservation
             .as_ref()
@@ -37,11 +49,7 @@ impl LaunchTemplateInput<'_> {
             "instanceProfile": self.instance_profile,
             "securityGroups": sorted(&self.security_group_ids),
             "tags": self.tags,
-            "maxPods": self.kubelet.max_pods.unwrap_or(self.max_pods),
-            "reserved": [json!(settings.kube_reserved), json!(settings.system_reserved)],
-            "kubelet": class.kubelet,
-            "labels": self.labels,
-            "taints": sorted(&self.taints),
+            "kubelet": kubelet,
             "userData": class.user_data,
             "instanceStorePolicy": class.instance_store_policy,
             "blockDevices": sorted(class.block_device_mappings.as_deref().unwrap_or_default()),

@@ -331,6 +331,26 @@ async fn a_template_that_cannot_be_deleted_is_left_to_the_next_leader() {
     assert_eq!(ec2.names(), [""; 0]);
 }
 
+// spec 12 #48
+#[tokio::test(start_paused = true)]
+async fn spec_12_48_templates_that_karpenter_made_are_deleted_after_their_time() {
+    let ec2 = Arc::new(FakeEc2::default());
+    let fixture = TemplateFixture::new(json!({}));
+    let karpenter = store(&ec2);
+    karpenter.ensure(&fixture.input()).await.unwrap();
+    // A launch of ours uses another template.
+    let kerf = store(&ec2);
+    kerf.hydrate().await;
+    let other = TemplateFixture::new(json!({ "detailedMonitoring": true }));
+    let used = kerf.ensure(&other.input()).await.unwrap();
+    for _ in 0..3 {
+        advance(Duration::from_secs(50)).await;
+        kerf.ensure(&other.input()).await.unwrap();
+        kerf.delete_unused().await;
+    }
+    assert_eq!(ec2.names(), [used]);
+}
+
 #[tokio::test(start_paused = true)]
 async fn errors_name_the_template() {
     let ec2 = Arc::new(FakeEc2::default());

@@ -45,6 +45,8 @@ pub struct Account {
     pub parameters: BTreeMap<String, String>,
     /// Names of IAM roles, without path.
     pub roles: BTreeSet<String>,
+    /// Roles without an access entry of the cluster: nodes with them cannot join.
+    pub unmapped_roles: BTreeSet<String>,
     /// Names of SQS queues.
     pub queues: BTreeSet<String>,
     /// EKS clusters by name.
@@ -54,6 +56,15 @@ pub struct Account {
     pub capacity_reservations: BTreeMap<String, Ec2CapacityReservation>,
     /// Placement groups by ID.
     pub placement_groups: BTreeMap<String, PlacementGroup>,
+    /// Actions that no policy of the caller allows, for example `ec2:CreateFleet`.
+    pub denied_actions: BTreeSet<String>,
+    /// Largest number of vCPUs of live instances, by `on-demand` or `spot`. A missing entry is no
+    /// limit.
+    pub vcpu_quotas: BTreeMap<String, u32>,
+    /// Largest size of the volumes of all live instances in GiB; `None` for no limit.
+    pub volume_gib_quota: Option<u64>,
+    /// KMS keys that are disabled. Instances with a volume of such a key do not start.
+    pub disabled_kms_keys: BTreeSet<String>,
     /// Zonal shifts of each resource that is enabled for them, by ARN.
     pub zonal_shifts: BTreeMap<String, Vec<ZonalShiftRecord>>,
     pub(super) instance_types: Arc<BTreeMap<String, InstanceTypeInfo>>,

@@ -5,6 +5,7 @@ use std::sync::{Arc, PoisonError};
 
 use jiff::Timestamp;
 
+use super::account::Account;
 use super::faults::AwsFault;
 use super::records::CallRecord;
 use super::state::AwsState;
@@ -48,6 +49,32 @@ impl AwsOperation {
         Self { service: "EC2", name }
     }
 
+    /// Returns the name of the operation in IAM policies, for example `ec2:CreateFleet`.
+    fn action(self) -> String {
+        let service = match self.service {
+            "ARC Zonal Shift" => "arc-zonal-shift".to_owned(),
+            name => name.to_ascii_lowercase(),
+        };
+        format!("{service}:{}", self.name)
+    }
+
+    /// Returns the service's answer to a caller whose policies do not allow the operation.
+    fn denied(self, account: &Account) -> AwsFailure {
+        let (action, id) = (self.action(), &account.account_id);
+        let message = format!(
+            "User: arn:aws:sts::{id}:assumed-role/KarpenterControllerRole/kerf is not authorized to perform: {action} \
+             because no identity-based policy allows the {action} action"
+        );
+        match self.service {
+            "EC2" => {
+                let message = format!("You are not authorized to perform this operation. {message}");
+                AwsFailure::new(403, "UnauthorizedOperation", message)
+            }
+            "IAM" | "SQS" | "STS" => AwsFailure::new(403, "AccessDenied", message),
+            _ => AwsFailure::bad_request("AccessDeniedException", message),
+        }
+    }
+
     /// Returns the service's answer to too many requests.
     fn throttled(self) -> AwsFailure {
         match self.service {
@@ -70,7 +97,7 @@ impl MemoryAws {
         request: String,
         effect: impl FnOnce(&mut AwsState, Timestamp) -> Result<T, AwsFailure>,
     ) -> Result<T, AwsError> {
-        let fault = self.state().faults.next_fault(operation.service, operation.name);
+        let fault = self.draw_fault(operation);
         if let Some(AwsFault::Delayed { by }) = fault {
             tokio::time::sleep(by).await;
         }
@@ -82,6 +109,17 @@ impl MemoryAws {
             observer(self, &record);
         }
         outcome
+    }
+
+    fn draw_fault(&self, operation: AwsOperation) -> Option<AwsFault> {
+        let now = self.inner.clock.now();
+        let mut state = self.state();
+        if let Some(fault) = state.faults.next_fault(operation.service, operation.name, now) {
+            return Some(fault);
+        }
+        let is_throttled =
+            operation.name == "CreateFleet" && state.launch_faults.as_ref().is_some_and(|faults| faults.is_throttled());
+        is_throttled.then_some(AwsFault::Throttled)
     }
 
     fn carry_out<T>(
@@ -96,6 +134,7 @@ impl MemoryAws {
         let request_id = state.new_request_id();
         state.advance(now);
         let result = match fault {
+            _ if state.account.denied_actions.contains(&operation.action()) => Err(operation.denied(&state.account)),
             None | Some(AwsFault::Delayed { .. } | AwsFault::LostAnswer) => effect(&mut state, now),
             Some(AwsFault::Throttled) => Err(operation.throttled()),
             Some(AwsFault::Error { status, code, message }) => Err(AwsFailure::new(*status, code, message)),
@@ -119,7 +158,7 @@ impl MemoryAws {
             request_id,
         };
         state.record_call(record.clone());
-        self.notify_instance_changes(&state);
+        self.notify_changes(&state);
         (outcome, record)
     }
 }

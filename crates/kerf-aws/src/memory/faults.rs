@@ -2,7 +2,13 @@
 
 use std::time::Duration;
 
+use jiff::Timestamp;
 use kerf_runtime::Rng;
+
+use super::market::CapacityPool;
+
+/// Largest number of rules that are added one by one; a further rule replaces the oldest.
+const RULES_MAX: usize = 1_000;
 
 /// A fault of one call.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,6 +47,8 @@ pub struct AwsFaultRule {
     pub skip: u32,
     /// Number of affected calls; `None` for no limit.
     pub times: Option<u32>,
+    /// End of the rule; `None` for no end.
+    pub until: Option<Timestamp>,
     /// Rate in parts per million of the calls that are neither skipped nor beyond `times`.
     pub per_million: u32,
 }
@@ -54,6 +62,7 @@ impl AwsFaultRule {
             operation: operation.into(),
             skip: 0,
             times: None,
+            until: None,
             per_million: 1_000_000,
         }
     }
@@ -63,10 +72,21 @@ impl AwsFaultRule {
         Self { times: Some(1), ..Self::always(operation, fault) }
     }
 
-    fn matches(&self, service: &str, operation: &str) -> bool {
-        (self.service.is_empty() || self.service == service)
+    fn matches(&self, service: &str, operation: &str, now: Timestamp) -> bool {
+        self.until.is_none_or(|until| now < until)
+            && (self.service.is_empty() || self.service == service)
             && (self.operation.is_empty() || self.operation == operation)
     }
+}
+
+/// Faults of launches that something outside of the account draws, for example a sandbox from its
+/// seed. A fork of the account has none.
+pub trait LaunchFaults: Send + Sync {
+    /// Returns true if no instance of a pool can be launched now.
+    fn is_out_of_stock(&self, pool: &CapacityPool) -> bool;
+
+    /// Returns true if EC2 throttles this `CreateFleet`. Called once for each call.
+    fn is_throttled(&self) -> bool;
 }
 
 /// The fault rules, with the random stream that decides about rates.
@@ -85,11 +105,19 @@ impl AwsFaultInjector {
         self.rules = rules;
     }
 
+    /// Adds a rule after all others. Rules that can no longer apply are dropped first.
+    pub(crate) fn add(&mut self, rule: AwsFaultRule) {
+        self.rules.retain(|known| known.times != Some(0));
+        if self.rules.len() >= RULES_MAX {
+            self.rules.remove(0);
+        }
+        self.rules.push(rule);
+    }
+
     /// Returns the fault of a call and counts the call. The first rule that applies is used.
-    /// Returns
-    /// `None` if no fault happens.
-    pub(crate) fn next_fault(&mut self, service: &str, operation: &str) -> Option<AwsFault> {
-        for rule in self.rules.iter_mut().filter(|rule| rule.matches(service, operation)) {
+    /// Returns `None` if no fault happens.
+    pub(crate) fn next_fault(&mut self, service: &str, operation: &str, now: Timestamp) -> Option<AwsFault> {
+        for rule in self.rules.iter_mut().filter(|rule| rule.matches(service, operation, now)) {
             if rule.skip > 0 {
                 rule.skip -= 1;
                 continue;

@@ -47,7 +47,7 @@ pub(super) fn matches_filters<'a>(
 
 /// Returns true if `value` matches a pattern with `*` (any characters) and `?` (one character). A
 /// backslash makes the next character literal. Case counts.
-fn matches_pattern(pattern: &str, value: &str) -> bool {
+pub fn matches_pattern(pattern: &str, value: &str) -> bool {
     let (pattern, value): (Vec<PatternPart>, Vec<char>) = (parse_pattern(pattern), value.chars().collect());
     let (mut p, mut v) = (0, 0);
     // Position after the last `*`, and the first character that it does not cover yet.

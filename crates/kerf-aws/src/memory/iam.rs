@@ -96,6 +96,23 @@ impl Iam for MemoryAws {
 }
 
 impl MemoryAws {
+    /// Returns the role of an instance profile. Returns `None` if the profile does not exist or has
+    /// no role.
+    pub fn role_of_profile(&self, name: &str) -> Option<String> {
+        self.state().profiles.get(name)?.profile.roles.first().cloned()
+    }
+
+    /// Deletes the instance profiles for which `is_deleted` returns true, with their roles, as a
+    /// person does. Returns their names.
+    pub fn remove_instance_profiles(&self, is_deleted: impl Fn(&str) -> bool) -> Vec<String> {
+        let mut state = self.state();
+        let names: Vec<String> = state.profiles.keys().filter(|name| is_deleted(name)).cloned().collect();
+        for name in &names {
+            state.profiles.remove(name);
+        }
+        names
+    }
+
     /// Returns the time at which an instance profile was created. Returns `None` if it does not
     /// exist.
     pub(crate) fn profile_created_at(&self, name: &str) -> Option<Timestamp> {

@@ -7,13 +7,11 @@ use super::filters::{check_filters, matches_filters};
 use super::paging::PageLimits;
 use super::records::LaunchedInstance;
 use super::state::{AwsState, Transition};
+use super::validation::{TAGS_MAX, check_tags, too_many_tags};
 use crate::ports::ec2::{DescribeInstances, Ec2Instance, InstanceStateChange, InstanceStateName};
 use crate::ports::{Page, PageRequest, Tags};
 
 const LIMITS: PageLimits = PageLimits { min: 5, max: 1000, default: None };
-
-/// EC2's quota of tags per resource.
-const TAGS_MAX: usize = 50;
 
 /// State reason of an instance that a call terminated.
 const TERMINATED_BY_CALL: &str = "Client.UserInitiatedShutdown";
@@ -100,6 +98,7 @@ impl AwsState {
         launched.instance.state = InstanceStateName::ShuttingDown;
         launched.instance.state_reason = Some(reason.to_owned());
         self.instance_changes += 1;
+        self.publish_state(id, InstanceStateName::ShuttingDown, now);
         let terminated_at = now.saturating_add(self.settings.shutting_down_for).unwrap_or(Timestamp::MAX);
         self.schedule(terminated_at, id, Transition::Terminate);
         Some(())
@@ -112,13 +111,12 @@ impl AwsState {
         if tags.is_empty() {
             return Err(AwsFailure::missing("Tag"));
         }
-        check_tag_keys(tags)?;
+        check_tags(tags)?;
         let with_tags = |own: &Tags| {
             let mut all = own.clone();
             all.extend(tags.clone());
             let count = all.keys().filter(|key| !key.starts_with("aws:")).count();
-            let failure = || AwsFailure::bad_request("TagLimitExceeded", "You have reached the maximum number of tags");
-            if count > TAGS_MAX { Err(failure()) } else { Ok(all) }
+            if count > TAGS_MAX { Err(too_many_tags()) } else { Ok(all) }
         };
         // All resources are checked before the first is changed: one missing ID fails the call.
         let mut changed = Vec::new();
@@ -135,7 +133,7 @@ impl AwsState {
         Ok(())
     }
 
-    fn tags_of(&mut self, id: &str) -> Option<&mut Tags> {
+    pub(super) fn tags_of(&mut self, id: &str) -> Option<&mut Tags> {
         if id.starts_with("i-") {
             return self.instances.get_mut(id).map(|launched| &mut launched.instance.tags);
         }
@@ -178,13 +176,6 @@ impl AwsState {
 fn is_instance_id(id: &str) -> bool {
     id.strip_prefix("i-")
         .is_some_and(|digits| !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_hexdigit()))
-}
-
-pub(super) fn check_tag_keys(tags: &Tags) -> Result<(), AwsFailure> {
-    match tags.keys().find(|key| key.starts_with("aws:")) {
-        Some(_) => Err(AwsFailure::invalid_value("Tag keys starting with 'aws:' are reserved for internal use")),
-        None => Ok(()),
-    }
 }
 
 /// Returns the error for the ID of a resource that does not exist.

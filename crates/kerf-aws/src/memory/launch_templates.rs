@@ -10,6 +10,7 @@ use super::filters::{check_filters, matches_filters};
 use super::paging::PageLimits;
 use super::records::StoredTemplate;
 use super::state::AwsState;
+use super::validation::check_tags;
 use super::{AwsFailure, MemoryAws};
 use crate::ports::ec2::{CreateLaunchTemplate, DescribeLaunchTemplates, LaunchTemplate, LaunchTemplateRef};
 use crate::ports::{Page, PageRequest};
@@ -40,6 +41,10 @@ impl AwsState {
             return Ok(answer);
         }
         check_template(&request)?;
+        check_tags(&request.tags)?;
+        for specification in &request.data.tags {
+            check_tags(&specification.tags)?;
+        }
         if self.templates.contains_key(&request.name) {
             return Err(AwsFailure::bad_request(
                 "InvalidLaunchTemplateName.AlreadyExistsException",

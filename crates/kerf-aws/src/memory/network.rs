@@ -59,10 +59,14 @@ impl AwsState {
     /// Returns the number of free addresses of a subnet.
     pub(super) fn free_addresses(&self, subnet: &Subnet) -> u32 {
         let total = u32::try_from(subnet.available_ip_count).unwrap_or(0).min(ADDRESSES_MAX);
-        let used = self.addresses.get(&subnet.id).map_or(0, |addresses| {
+        total.saturating_sub(self.used_addresses(&subnet.id))
+    }
+
+    /// Returns the number of addresses of a subnet that instances use.
+    pub(super) fn used_addresses(&self, subnet_id: &str) -> u32 {
+        self.addresses.get(subnet_id).map_or(0, |addresses| {
             u32::try_from(addresses.used.len()).unwrap_or(u32::MAX).saturating_add(addresses.used_by_prefixes)
-        });
-        total.saturating_sub(used)
+        })
     }
 
     /// Takes the addresses of one instance and returns its own. The caller has checked that enough

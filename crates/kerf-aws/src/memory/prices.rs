@@ -1,6 +1,7 @@
 //! The prices of the market: spot prices of EC2, and the price list of on-demand instances.
 
 use jiff::Timestamp;
+use kerf_engine::Price;
 use serde_json::{Value, json};
 
 use super::calls::AwsOperation;
@@ -9,7 +10,7 @@ use super::market::CapacityPool;
 use super::paging::PageLimits;
 use super::state::AwsState;
 use super::{AwsFailure, MemoryAws};
-use crate::ports::ec2::{DescribeSpotPriceHistory, SpotPrice};
+use crate::ports::ec2::{DescribeSpotPriceHistory, InstanceTypeOffering, SpotPrice};
 use crate::ports::{AwsFuture, GetProducts, Page, PageRequest, PriceList, ProductFilter};
 
 const SPOT_PRICES: PageLimits = PageLimits { min: 1, max: 1000, default: Some(1000) };
@@ -35,6 +36,26 @@ impl PriceList for MemoryAws {
     }
 }
 
+impl MemoryAws {
+    /// Returns the current on-demand price of each instance type that has one.
+    pub fn current_on_demand_prices(&self) -> Vec<(String, Price)> {
+        self.state().market.on_demand_prices().iter().map(|(name, price)| (name.clone(), *price)).collect()
+    }
+
+    /// Returns the current spot price of each pool that is offered and has one: instance type, zone
+    /// and price.
+    pub fn current_spot_prices(&self) -> Vec<(String, String, Price)> {
+        let (now, state) = (self.clock().now(), self.state());
+        let offerings = state.account.offerings.iter();
+        let price = |offering: &InstanceTypeOffering| {
+            let pool = CapacityPool::new(&offering.instance_type, &offering.zone, "spot");
+            let price = state.market.price(&pool, now)?;
+            Some((pool.instance_type, pool.zone, price))
+        };
+        offerings.filter_map(price).collect()
+    }
+}
+
 impl AwsState {
     /// Returns the current spot price of each pool that is offered and has a price.
     pub(super) fn describe_spot_prices(
@@ -52,7 +73,7 @@ impl AwsState {
         let prices: Vec<SpotPrice> = offerings
             .filter_map(|offering| {
                 let pool = CapacityPool::new(&offering.instance_type, &offering.zone, "spot");
-                let price = self.market.price(&pool)?;
+                let price = self.market.price(&pool, now)?;
                 Some(SpotPrice {
                     instance_type: pool.instance_type,
                     zone: pool.zone,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 use crate::ports::InstanceProfile;
-use crate::ports::ec2::{Ec2Instance, LaunchTemplate, LaunchTemplateData};
+use crate::ports::ec2::{Ec2Instance, InstanceStateName, LaunchTemplate, LaunchTemplateData};
 
 /// A recorded call.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,6 +51,17 @@ pub struct LaunchedInstance {
     pub vpc_id: String,
     pub(super) visible_from: Timestamp,
     pub(super) address_count: u32,
+    /// State reason with which the instance ends instead of running; `None` if it starts.
+    pub(super) fails_with: Option<String>,
+    /// True if EC2 has announced that it takes the instance back.
+    pub(super) is_reclaimed: bool,
+}
+
+impl LaunchedInstance {
+    /// Returns true for an instance that is or will be usable: pending or running.
+    pub fn is_live(&self) -> bool {
+        matches!(self.instance.state, InstanceStateName::Pending | InstanceStateName::Running)
+    }
 }
 
 /// A launch template with the content of its only version.

@@ -4,6 +4,7 @@
 
 use std::time::Duration;
 
+use jiff::Timestamp;
 use tokio::time::Instant;
 
 use super::calls::AwsOperation;
@@ -30,6 +31,14 @@ impl AwsState {
         }
         Ok(self.queues.entry(name.to_owned()).or_default())
     }
+
+    /// Sends a message to a queue. Returns false if the queue does not exist.
+    pub(super) fn send_to_queue(&mut self, queue_name: &str, id: String, body: String, now: Timestamp) -> bool {
+        let Ok(queue) = self.queue(queue_name) else { return false };
+        queue.send(id, body, now);
+        self.messages_sent += 1;
+        true
+    }
 }
 
 impl MemoryAws {
@@ -39,11 +48,9 @@ impl MemoryAws {
         let now = self.inner.clock.now();
         let mut state = self.state();
         let id = state.new_request_id();
-        let Ok(queue) = state.queue(queue_name) else { return false };
-        queue.send(id, body.into(), now);
-        drop(state);
-        self.inner.messages_sent.send_modify(|count| *count += 1);
-        true
+        let is_sent = state.send_to_queue(queue_name, id, body.into(), now);
+        self.notify_changes(&state);
+        is_sent
     }
 
     /// Returns the bodies of the messages of a queue, oldest first, also of those that are hidden.
@@ -63,7 +70,7 @@ impl MemoryAws {
             let now = self.inner.clock.now();
             let visible_from = self.state().queue(queue_url).map(|queue| {
                 queue.drop_old(now);
-                queue.next_visible_at()
+                queue.next_visible_at(now)
             });
             // A missing queue answers at once.
             let Ok(visible_from) = visible_from else { return };

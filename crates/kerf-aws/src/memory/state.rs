@@ -1,20 +1,30 @@
 //! Everything that an EC2 in memory remembers, and its changes over time.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use kerf_runtime::Rng;
 
 use super::MemorySettings;
 use super::account::Account;
 use super::client_tokens::ClientTokens;
-use super::faults::AwsFaultInjector;
+use super::faults::{AwsFaultInjector, LaunchFaults};
 use super::market::Market;
 use super::records::{CallRecord, LaunchedInstance, StoredProfile, StoredTemplate, SubnetAddresses};
 use super::stored_queue::StoredQueue;
 use crate::ports::ec2::{
-    CreateFleet, CreateLaunchTemplate, FleetAnswer, InstanceStateName, InstanceStatus, LaunchTemplate,
+    CreateFleet, CreateLaunchTemplate, Ec2CapacityReservation, FleetAnswer, InstanceStateName, InstanceStatus,
+    LaunchTemplate,
 };
+
+/// State reason of an instance that EC2 takes back.
+pub(super) const SPOT_INTERRUPTION: &str = "Server.SpotInstanceTermination";
+
+/// Reservation type of capacity blocks.
+const CAPACITY_BLOCK: &str = "capacity-block";
+/// Time before the end of a capacity block at which EC2 terminates its instances.
+const BLOCK_RECLAIM_TIME: SignedDuration = SignedDuration::from_mins(30);
 
 /// The state behind all calls.
 #[derive(Clone)]
@@ -32,6 +42,8 @@ pub(crate) struct AwsState {
     pub(super) profiles: BTreeMap<String, StoredProfile>,
     /// Addresses in use by subnet ID.
     pub(super) addresses: BTreeMap<String, SubnetAddresses>,
+    /// Console output by instance ID.
+    pub(super) consoles: BTreeMap<String, Vec<String>>,
     /// Status checks and scheduled events by instance ID.
     pub(super) statuses: BTreeMap<String, InstanceStatus>,
     /// Messages by the name of their queue.
@@ -40,6 +52,10 @@ pub(crate) struct AwsState {
     pub(super) template_tokens: ClientTokens<CreateLaunchTemplate, LaunchTemplate>,
     /// Number of changes of instances by calls so far.
     pub(super) instance_changes: u64,
+    /// Number of messages that were sent to queues so far.
+    pub(super) messages_sent: u64,
+    /// Faults of launches that something outside draws; `None` for none.
+    pub(super) launch_faults: Option<Arc<dyn LaunchFaults>>,
     transitions: BTreeSet<(Timestamp, String, Transition)>,
     rng: Rng,
 }
@@ -47,12 +63,16 @@ pub(crate) struct AwsState {
 /// A change of an instance that only the clock causes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Transition {
-    /// From `pending` to `running`.
+    /// From `pending` to `running`, or to `shutting-down` if the instance cannot start.
     Run,
     /// From `shutting-down` to `terminated`.
     Terminate,
     /// The instance is no longer described.
     Forget,
+    /// From `stopping` to `stopped`.
+    Stop,
+    /// The two-minute notice of an interruption is over.
+    Reclaim,
 }
 
 impl AwsState {
@@ -66,11 +86,14 @@ impl AwsState {
             templates: BTreeMap::new(),
             profiles: BTreeMap::new(),
             addresses: BTreeMap::new(),
+            consoles: BTreeMap::new(),
             statuses: BTreeMap::new(),
             queues: BTreeMap::new(),
             fleet_tokens: ClientTokens::default(),
             template_tokens: ClientTokens::default(),
             instance_changes: 0,
+            messages_sent: 0,
+            launch_faults: None,
             transitions: BTreeSet::new(),
             rng: Rng::new(settings.seed).fork("aws"),
             settings,
@@ -101,26 +124,84 @@ impl AwsState {
         self.transitions.insert((at, id.to_owned(), transition));
     }
 
-    pub(super) fn next_transition_at(&self) -> Option<Timestamp> {
+    /// Returns the time of the next change that only the clock causes: of an instance, of a
+    /// reservation or of prices.
+    pub(super) fn next_transition_at(&self, now: Timestamp) -> Option<Timestamp> {
+        let of_reservations = self.account.capacity_reservations.values().flat_map(ends).filter(|at| *at > now);
+        let of_prices = self.market.next_price_change_at(now);
+        self.next_instance_transition_at().into_iter().chain(of_reservations).chain(of_prices).min()
+    }
+
+    fn next_instance_transition_at(&self) -> Option<Timestamp> {
         self.transitions.first().map(|(at, _, _)| *at)
     }
 
     /// Carries out all transitions that are due.
     pub(super) fn advance(&mut self, now: Timestamp) {
-        while self.next_transition_at().is_some_and(|at| at <= now)
+        self.expire_reservations(now);
+        while self.next_instance_transition_at().is_some_and(|at| at <= now)
             && let Some((at, id, transition)) = self.transitions.pop_first()
         {
             self.apply_transition(&id, transition, at);
         }
     }
 
-    /// Makes every pending instance run.
-    pub(super) fn run_pending(&mut self) {
-        for launched in self.instances.values_mut() {
-            if launched.instance.state == InstanceStateName::Pending {
-                launched.instance.state = InstanceStateName::Running;
-                self.instance_changes += 1;
+    /// Ends the reservations whose time is over, and terminates the instances of capacity blocks
+    /// that end soon.
+    fn expire_reservations(&mut self, now: Timestamp) {
+        let reservations = self.account.capacity_reservations.values();
+        let due: Vec<(String, bool)> = reservations
+            .filter(|own| ends(own).into_iter().any(|at| at <= now))
+            .map(|own| (own.id.clone(), own.ends_at.is_some_and(|at| at <= now)))
+            .collect();
+        for (id, is_over) in due {
+            self.terminate_block(&id, now);
+            if is_over {
+                self.expire_reservation(&id, now);
             }
+        }
+    }
+
+    /// Ends a reservation. Its instances become on-demand instances; those of a capacity block are
+    /// terminated.
+    pub(super) fn expire_reservation(&mut self, id: &str, now: Timestamp) {
+        self.terminate_block(id, now);
+        if let Some(own) = self.account.capacity_reservations.get_mut(id) {
+            "expired".clone_into(&mut own.state);
+        }
+        for launched in self.instances.values_mut() {
+            let instance = &mut launched.instance;
+            if instance.capacity_reservation_id.as_deref() == Some(id) && is_not_terminated(instance.state) {
+                (instance.capacity_reservation_id, instance.lifecycle) = (None, None);
+            }
+        }
+        self.instance_changes += 1;
+    }
+
+    /// Terminates the instances of a capacity block. Does nothing for another reservation.
+    fn terminate_block(&mut self, id: &str, now: Timestamp) {
+        let is_block = |own: &Ec2CapacityReservation| own.reservation_type == CAPACITY_BLOCK;
+        if !self.account.capacity_reservations.get(id).is_some_and(is_block) {
+            return;
+        }
+        let instances = self.instances.values().map(|launched| &launched.instance);
+        let ids: Vec<String> = instances
+            .filter(|instance| instance.capacity_reservation_id.as_deref() == Some(id))
+            .map(|instance| instance.id.clone())
+            .collect();
+        for id in ids {
+            self.terminate(&id, "Server.CapacityBlockExpired", now);
+        }
+    }
+
+    /// Makes every pending instance run.
+    pub(super) fn run_pending(&mut self, now: Timestamp) {
+        let is_pending = |launched: &&LaunchedInstance| launched.instance.state == InstanceStateName::Pending;
+        let pending: Vec<String> =
+            self.instances.values().filter(is_pending).map(|own| own.instance.id.clone()).collect();
+        for id in pending {
+            self.apply_transition(&id, Transition::Run, now);
+            self.instance_changes += 1;
         }
     }
 
@@ -128,12 +209,26 @@ impl AwsState {
         let Some(launched) = self.instances.get_mut(id) else { return };
         match transition {
             Transition::Run if launched.instance.state == InstanceStateName::Pending => {
+                if let Some(reason) = launched.fails_with.clone() {
+                    self.terminate(id, &reason, at);
+                    return;
+                }
                 launched.instance.state = InstanceStateName::Running;
+                self.publish_state(id, InstanceStateName::Running, at);
             }
-            // The instance was terminated before it ran.
-            Transition::Run => {}
+            Transition::Stop if launched.instance.state == InstanceStateName::Stopping => {
+                launched.instance.state = InstanceStateName::Stopped;
+                self.publish_state(id, InstanceStateName::Stopped, at);
+            }
+            // The instance was terminated before it ran or stopped.
+            Transition::Run | Transition::Stop => {}
+            Transition::Reclaim => {
+                self.terminate(id, SPOT_INTERRUPTION, at);
+            }
             Transition::Terminate => {
                 launched.instance.state = InstanceStateName::Terminated;
+                self.publish_state(id, InstanceStateName::Terminated, at);
+                let Some(launched) = self.instances.get(id) else { return };
                 let launched = launched.clone();
                 self.release_addresses(&launched);
                 let forget_at = at.saturating_add(self.settings.terminated_shown_for).unwrap_or(Timestamp::MAX);
@@ -142,7 +237,21 @@ impl AwsState {
             Transition::Forget => {
                 self.instances.remove(id);
                 self.statuses.remove(id);
+                self.consoles.remove(id);
             }
         }
     }
+}
+
+/// Returns the times at which something happens to the instances of an active reservation by
+/// itself: its end, and for a capacity block the time at which EC2 terminates its instances.
+fn ends(own: &Ec2CapacityReservation) -> Vec<Timestamp> {
+    let Some(ends_at) = own.ends_at.filter(|_| own.state == "active") else { return Vec::new() };
+    let reclaimed_at = ends_at.saturating_sub(BLOCK_RECLAIM_TIME).unwrap_or(Timestamp::MIN);
+    if own.reservation_type == CAPACITY_BLOCK { vec![reclaimed_at, ends_at] } else { vec![ends_at] }
+}
+
+/// Returns true if an instance in this state is not being terminated.
+fn is_not_terminated(state: InstanceStateName) -> bool {
+    !matches!(state, InstanceStateName::ShuttingDown | InstanceStateName::Terminated)
 }

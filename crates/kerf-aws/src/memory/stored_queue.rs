@@ -81,10 +81,12 @@ impl StoredQueue {
         Ok(())
     }
 
-    /// Returns the time from which the first message can be received. Returns `None` if the queue
-    /// is empty.
-    pub(super) fn next_visible_at(&self) -> Option<Timestamp> {
-        self.messages.values().map(|message| message.visible_from).min()
+    /// Returns a time from which a message can be received: that of the oldest message that is
+    /// visible now, or the earliest of all. Returns `None` if the queue is empty.
+    pub(super) fn next_visible_at(&self, now: Timestamp) -> Option<Timestamp> {
+        let times = || self.messages.values().map(|message| message.visible_from);
+        // Mostly the oldest message is visible, so that the others are not read.
+        times().find(|visible_from| *visible_from <= now).or_else(|| times().min())
     }
 
     /// Returns the texts of all messages, oldest first.

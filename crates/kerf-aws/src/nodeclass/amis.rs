@@ -16,8 +16,11 @@ const RETRY_AFTER: Duration = Duration::from_mins(1);
 /// Time until images are resolved again.
 const REFRESH_AFTER: Duration = Duration::from_mins(5);
 
+/// Reason of the condition while the alias of the class names no image.
+const ALIAS_NOT_FOUND: &str = "AliasNotFound";
+
 /// Writes the images into the status. After an error of AWS, status and condition keep their
-/// values.
+/// values, except that a class names an alias without images that was never resolved.
 pub(super) async fn resolve(
     amis: &Amis,
     logged: &ChangeLog,
@@ -29,7 +32,18 @@ pub(super) async fn resolve(
             work.set_false(AMIS_READY, "UnsupportedAlias", &error.to_string());
             return Err(error.into());
         }
-        Err(error @ (AmiError::NoneFound(_) | AmiError::Parameter(_) | AmiError::Describe(_))) => {
+        Err(error) => {
+            // Images that the present spec has selected before stay in use: AWS may remove the
+            // parameters of an old version.
+            if let AmiError::NoneFound { alias, failure } = &error
+                && !work.is_true_for_present_spec(AMIS_READY)
+            {
+                let message = match failure {
+                    None => format!("Alias {alias:?} names no AMIs for the Kubernetes version of the cluster"),
+                    Some(code) => format!("The parameters of alias {alias:?} cannot be read: {code}"),
+                };
+                work.conditions.set_unknown(AMIS_READY, ALIAS_NOT_FOUND, &message, work.now);
+            }
             return Err(error.into());
         }
     };

@@ -17,6 +17,7 @@ use super::validation::Validation;
 use super::{
     amis, capacity_reservations, deletion, find_class, instance_profile, placement_group, security_groups, subnets,
 };
+use crate::cache_metrics::CacheMetrics;
 use crate::change_log::ChangeLog;
 use crate::context::AwsContext;
 
@@ -39,10 +40,12 @@ pub(super) struct NodeClassController {
 impl NodeClassController {
     pub(super) fn new(context: Arc<AwsContext>) -> Self {
         let clock = context.clock;
+        let validation = Validation::new(clock);
+        validation.measure(&CacheMetrics::new(&context.registry));
         Self {
             context,
             recent_profiles: RecentProfiles::new(clock),
-            validation: Validation::new(clock),
+            validation,
             logged: ChangeLog::new(clock),
             terminal_failures: ChangeLog::new(clock),
             queue: OnceLock::new(),

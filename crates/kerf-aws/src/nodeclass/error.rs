@@ -93,7 +93,7 @@ impl NodeClassError {
             Self::ClusterCidr(error) => error.aws_error().into_iter().collect(),
             Self::DryRun(error) => error.aws_error().into_iter().collect(),
             Self::LaunchTemplates(errors) => errors.iter().collect(),
-            Self::Amis(AmiError::UnsupportedAlias(_) | AmiError::InvalidAlias(_) | AmiError::NoneFound(_))
+            Self::Amis(AmiError::UnsupportedAlias(_) | AmiError::InvalidAlias(_) | AmiError::NoneFound { .. })
             | Self::Decode(_)
             | Self::Api { .. }
             | Self::Kubelet(_)
@@ -117,7 +117,7 @@ impl NodeClassError {
             | Self::Tags(_)
             | Self::Decode(_)
             | Self::Hash(_) => true,
-            Self::Amis(AmiError::Describe(_) | AmiError::Parameter(_) | AmiError::NoneFound(_))
+            Self::Amis(AmiError::Describe(_) | AmiError::Parameter(_) | AmiError::NoneFound { .. })
             | Self::Api { .. }
             | Self::CapacityReservations(_)
             | Self::PlacementGroup { .. }

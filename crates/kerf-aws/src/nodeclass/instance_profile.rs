@@ -9,7 +9,7 @@ use super::reconcile::{ClassReconcile, INSTANCE_PROFILE_READY};
 use crate::instance_profiles::{InstanceProfiles, role_name};
 use crate::ttl_cache::TtlCache;
 
-/// Reason of the condition while the role of a class without profile does not exist.
+/// Reason of the condition while the role of the class does not exist.
 const ROLE_NOT_FOUND: &str = "RoleNotFound";
 /// Time for which a new profile is used again, although the status does not name it yet.
 const RECREATION_TTL: Duration = Duration::from_mins(1);
@@ -29,8 +29,8 @@ impl RecentProfiles {
 }
 
 /// Writes the name of the profile into the status. Creates a profile if none has the role of the
-/// class. After an error, status and condition keep their values, except that a class without
-/// profile names a role that does not exist.
+/// class. After an error, status and condition keep their values, except that the role of the class
+/// does not exist: the condition says so then.
 pub(super) async fn resolve(
     profiles: &InstanceProfiles,
     recent: &RecentProfiles,
@@ -43,7 +43,7 @@ pub(super) async fn resolve(
             let name = match profile_with_role(profiles, recent, work, role, &old).await {
                 Ok(name) => name,
                 Err(error) => {
-                    if old.is_empty() && error.is_role_not_found() {
+                    if error.is_role_not_found() {
                         // The text is the same at each retry, so that the status is written once.
                         let message = format!("Role {role:?} does not exist");
                         work.conditions.set_unknown(INSTANCE_PROFILE_READY, ROLE_NOT_FOUND, &message, work.now);

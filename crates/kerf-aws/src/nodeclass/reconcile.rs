@@ -1,9 +1,10 @@
 //! A node class while it is reconciled.
 
 use jiff::Timestamp;
-use kerf_api::conditions::dependents::{EC2NODECLASS, EC2NODECLASS_WITH_RESERVATIONS};
-use kerf_api::conditions::{ConditionSet, ObjectFacts};
+use kerf_api::conditions::{ConditionSet, ConditionStatus, ObjectFacts};
 use kerf_api::ec2nodeclass::{EC2NodeClass, EC2NodeClassSpec, EC2NodeClassStatus};
+
+use crate::settings::node_class_conditions;
 
 /// Condition: at least one image is resolved.
 pub(super) const AMIS_READY: &str = "AMIsReady";
@@ -17,12 +18,6 @@ pub(super) const INSTANCE_PROFILE_READY: &str = "InstanceProfileReady";
 pub(super) const PLACEMENT_GROUP_READY: &str = "PlacementGroupReady";
 /// Condition: capacity reservations are listed; there may be none.
 pub(super) const CAPACITY_RESERVATIONS_READY: &str = "CapacityReservationsReady";
-
-/// Returns the dependent conditions of classes. Those of capacity reservations are among them if
-/// the feature gate `ReservedCapacity` is on.
-pub(super) fn dependents(has_reservations: bool) -> &'static [&'static str] {
-    if has_reservations { EC2NODECLASS_WITH_RESERVATIONS } else { EC2NODECLASS }
-}
 
 /// A node class while it is reconciled. The steps change its status and conditions; the controller
 /// writes both at the end.
@@ -38,7 +33,8 @@ impl ClassReconcile {
     /// condition.
     pub(super) fn new(class: EC2NodeClass, has_reservations: bool, now: Timestamp) -> Self {
         let stored = class.status.as_ref().map(|status| status.conditions.clone()).unwrap_or_default();
-        let conditions = ConditionSet::open(dependents(has_reservations), ObjectFacts::of(&class.metadata), stored);
+        let conditions =
+            ConditionSet::open(node_class_conditions(has_reservations), ObjectFacts::of(&class.metadata), stored);
         Self { class, conditions, now }
     }
 
@@ -64,6 +60,15 @@ impl ClassReconcile {
 
     pub(super) fn status_mut(&mut self) -> &mut EC2NodeClassStatus {
         self.class.status.get_or_insert_default()
+    }
+
+    /// Returns true if a condition is True and was set for the present spec.
+    pub(super) fn is_true_for_present_spec(&self, condition: &str) -> bool {
+        let condition = self.conditions.get(condition);
+        condition.is_some_and(|condition| {
+            condition.status == ConditionStatus::True
+                && condition.observed_generation == Some(self.class.metadata.generation.unwrap_or_default())
+        })
     }
 
     pub(super) fn set_true(&mut self, condition: &str) {

@@ -14,9 +14,6 @@ use super::error::NodeClassErrors;
 use super::reconcile::ClassReconcile;
 use crate::change_log::ChangeLog;
 use crate::context::AwsContext;
-use crate::parts::AwsParts;
-use crate::ports::ec2::{InstanceTypeInfo, InstanceTypeOffering};
-use crate::settings::ClusterFacts;
 
 /// The failed run of a controller.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -34,45 +31,21 @@ impl From<NodeClassErrors> for NodeClassTrialError {
     }
 }
 
-/// The controller `nodeclass` for single runs. It keeps nothing that outlives it.
-pub struct NodeClassTrial {
+/// Resolves the images of a class, and returns the class with its new status.
+pub(crate) async fn resolve_amis(
+    context: &AwsContext,
+    class: EC2NodeClass,
+) -> (EC2NodeClass, Result<(), NodeClassTrialError>) {
+    let mut work = ClassReconcile::new(class, context.settings.reserved_capacity, context.clock.now());
+    let result = amis::resolve(&context.amis, &ChangeLog::new(context.clock), &mut work).await;
+    let result = result.map(drop).map_err(|error| NodeClassErrors::from(error).into());
+    (work.into_class(), result)
+}
+
+/// Runs the controller `nodeclass` once for a class in cluster state.
+pub(crate) async fn reconcile_once(
     context: Arc<AwsContext>,
-}
-
-impl std::fmt::Debug for NodeClassTrial {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("NodeClassTrial").finish_non_exhaustive()
-    }
-}
-
-impl NodeClassTrial {
-    /// Prepares a run. `facts` and the catalogue are what the process would have found at its
-    /// start.
-    pub fn new(
-        parts: AwsParts,
-        facts: ClusterFacts,
-        types: Vec<InstanceTypeInfo>,
-        offerings: Vec<InstanceTypeOffering>,
-    ) -> Self {
-        let context = AwsContext::new(parts);
-        context.discovery.facts().update(|known| *known = facts);
-        context.instance_types.set_catalogue(types, offerings);
-        Self { context: Arc::new(context) }
-    }
-
-    /// Resolves the images of a class, and returns the class with its new status.
-    pub async fn resolve_amis(&self, class: EC2NodeClass) -> (EC2NodeClass, Result<(), NodeClassTrialError>) {
-        let clock = self.context.clock;
-        let has_reservations = self.context.settings.reserved_capacity;
-        let mut work = ClassReconcile::new(class, has_reservations, clock.now());
-        let result = amis::resolve(&self.context.amis, &ChangeLog::new(clock), &mut work).await;
-        let result = result.map(drop).map_err(|error| NodeClassErrors::from(error).into());
-        (work.into_class(), result)
-    }
-
-    /// Runs the controller once for a class in cluster state.
-    pub async fn reconcile(&self, name: &str) -> Result<ReconcileAction, NodeClassTrialError> {
-        let controller = NodeClassController::new(self.context.clone());
-        Ok(controller.reconcile(&Str::new(name)).await?)
-    }
+    name: &str,
+) -> Result<ReconcileAction, NodeClassTrialError> {
+    Ok(NodeClassController::new(context).reconcile(&Str::new(name)).await?)
 }

@@ -15,6 +15,7 @@ use serde_json::json;
 use self::dry_run::DryRunStop;
 use super::error::NodeClassError;
 use super::reconcile::{AMIS_READY, ClassReconcile, INSTANCE_PROFILE_READY, SECURITY_GROUPS_READY, SUBNETS_READY};
+use crate::cache_metrics::CacheMetrics;
 use crate::context::AwsContext;
 use crate::instance_profiles::fnv1;
 use crate::restricted_tags::check_restricted_tags;
@@ -50,6 +51,11 @@ enum ValidationOutcome {
 impl Validation {
     pub(super) fn new(clock: Clock) -> Self {
         Self { outcomes: TtlCache::new(clock, OUTCOME_TTL, OUTCOMES_MAX) }
+    }
+
+    /// Publishes the number of outcomes from now on.
+    pub(super) fn measure(&self, metrics: &CacheMetrics) {
+        self.outcomes.measure(metrics.of("validation_outcomes"));
     }
 
     #[cfg(test)]

@@ -1,13 +1,17 @@
 //! The facade on an EC2 in memory.
 
+mod burst;
 mod garbage_collection;
+mod leadership;
+
+use std::collections::BTreeMap;
 
 use kerf_cloud::conformance::{self, ConformanceInput};
 use serde_json::json;
 
 use super::*;
 use crate::memory::{AwsFault, AwsFaultRule, MemorySettings};
-use crate::ports::ec2::{CreateFleet, InstanceStateName};
+use crate::ports::ec2::{CreateFleet, InstanceStateName, InstanceTypeOffering};
 use crate::testing::{ProviderEnv, TYPES, claim, on_demand, pool, require};
 
 #[tokio::test(start_paused = true)]
@@ -50,6 +54,39 @@ async fn a_launched_instance_has_everything_that_its_claim_adopts() {
     );
     let tags: Vec<String> = launched.tags.iter().map(|(key, value)| format!("{key}={value}")).collect();
     insta::assert_debug_snapshot!(tags);
+}
+
+/// Returns the number of entries of each cache.
+fn cache_sizes(env: &ProviderEnv) -> BTreeMap<String, usize> {
+    let text = env.registry.text(env.clock.now());
+    let caches =
+        text.lines().filter_map(|line| line.strip_prefix("kerf_aws_cache_entries{cache=\"")?.split_once("\"} "));
+    caches.map(|(name, entries)| (name.to_owned(), entries.parse().unwrap())).collect()
+}
+
+// spec 07 §6.5
+#[tokio::test(start_paused = true)]
+async fn every_cache_has_a_metric() {
+    let env = ProviderEnv::new().await;
+    let _controller = nodeclass::test_controller(env.provider.context());
+    let spec = include_str!("../../../../docs/spec/07-operations.md");
+    let row = spec.lines().find(|line| line.starts_with("| `kerf_aws_cache_entries`")).unwrap();
+    let listed = row.split_once("`cache` (").unwrap().1.split_once(')').unwrap().0;
+    let mut names: Vec<&str> = listed.split(", ").map(|name| name.trim_matches('`')).collect();
+    names.sort_unstable();
+    assert_eq!(cache_sizes(&env).into_keys().collect::<Vec<_>>(), names);
+
+    env.provider.create(&claim("a", json!([on_demand()]))).await.unwrap();
+    let context = env.provider.context();
+    context.unavailable.mark_subnet("subnet-1");
+    context.reservation_slots.set_free([("cr-1".to_owned(), 2), ("cr-2".to_owned(), 0)]);
+    let sizes = cache_sizes(&env);
+    let size = |name: &str| sizes[name];
+    assert_eq!((size("launches"), size("launch_filters"), size("reservation_slots")), (1, 1, 2));
+    assert_eq!(size("unavailable_offerings"), 1);
+    tokio::time::advance(Duration::from_mins(3)).await;
+    context.unavailable.snapshot();
+    assert_eq!(cache_sizes(&env)["unavailable_offerings"], 0);
 }
 
 #[tokio::test(start_paused = true)]
@@ -220,4 +257,33 @@ async fn a_new_instance_that_ec2_does_not_describe_yet_is_returned_by_a_repeated
     tokio::time::sleep(Duration::from_secs(20)).await;
     assert_eq!(env.provider.list().await.unwrap().len(), 1);
     assert_eq!(env.live_instances()[0].instance.state, InstanceStateName::Running);
+}
+
+// spec 12 #46
+#[tokio::test(start_paused = true)]
+async fn spec_12_46_a_type_that_a_zone_no_longer_offers_keeps_its_offerings_there() {
+    let env = ProviderEnv::new().await;
+    env.set_pools(&["default"]);
+    let context = env.provider.context();
+    let zones = ["us-west-2a", "us-west-2b", "us-west-2c"];
+    let offered = TYPES.iter().flat_map(|name| zones.map(|zone| (*name, zone)));
+    let offered = offered.filter(|pool| *pool != ("m5.large", "us-west-2a"));
+    let offerings = offered
+        .map(|(name, zone)| InstanceTypeOffering { instance_type: name.to_owned(), zone: zone.to_owned() })
+        .collect();
+    let infos = TYPES.iter().filter_map(|name| context.instance_types.info(name)).collect();
+    context.instance_types.set_catalogue(infos, offerings);
+    let types = env.provider.instance_types(&pool("default")).await.unwrap();
+    let on_demand: Vec<(String, bool)> = types
+        .find("m5.large")
+        .unwrap()
+        .offerings()
+        .filter(|offering| offering.requirements.get(labels::CAPACITY_TYPE).is_some_and(|own| own.has("on-demand")))
+        .map(|offering| {
+            let zone = offering.requirements.get(labels::ZONE).unwrap().pick_value().unwrap();
+            (zone.to_string(), offering.is_launchable())
+        })
+        .collect();
+    let expected = [("us-west-2a", false), ("us-west-2b", true), ("us-west-2c", true)];
+    assert_eq!(on_demand, expected.map(|(zone, is_launchable)| (zone.to_owned(), is_launchable)));
 }

@@ -2,6 +2,7 @@
 //! instances into pages.
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use futures::FutureExt as _;
@@ -21,11 +22,18 @@ pub(crate) struct FleetRecorder {
     requests: Mutex<Vec<CreateFleet>>,
     answers: Mutex<VecDeque<Result<FleetAnswer, AwsError>>>,
     instances_page_size: Mutex<Option<usize>>,
+    hides_partitions: AtomicBool,
 }
 
 impl FleetRecorder {
     pub(crate) fn new(inner: Arc<dyn Ec2>) -> Self {
-        Self { inner, requests: Mutex::default(), answers: Mutex::default(), instances_page_size: Mutex::default() }
+        Self {
+            inner,
+            requests: Mutex::default(),
+            answers: Mutex::default(),
+            instances_page_size: Mutex::default(),
+            hides_partitions: AtomicBool::new(false),
+        }
     }
 
     /// Answers the next request.
@@ -36,6 +44,11 @@ impl FleetRecorder {
     /// Splits descriptions of instances by ID, which EC2 in memory returns at once, into pages.
     pub(crate) fn set_instances_page_size(&self, page_size: usize) {
         *self.instances_page_size.lock().unwrap() = Some(page_size);
+    }
+
+    /// Hides the partitions of instances, as EC2 does shortly after a launch.
+    pub(crate) fn hide_partitions(&self, hides: bool) {
+        self.hides_partitions.store(hides, Ordering::Relaxed);
     }
 
     /// Returns the requests since the last call.
@@ -114,13 +127,18 @@ impl Ec2 for FleetRecorder {
     }
 
     fn describe_instances(&self, request: DescribeInstances, page: PageRequest) -> AwsFuture<'_, Page<Ec2Instance>> {
-        let Some(page_size) = *self.instances_page_size.lock().unwrap() else {
+        let page_size = self.instances_page_size.lock().unwrap().unwrap_or(usize::MAX);
+        if page_size == usize::MAX && !self.hides_partitions.load(Ordering::Relaxed) {
             return self.inner.describe_instances(request, page);
-        };
+        }
         async move {
             let start: usize = page.token.as_deref().map_or(0, |token| token.parse().unwrap());
-            let answer = self.inner.describe_instances(request, PageRequest::default()).await?;
-            let next_token = (start + page_size < answer.items.len()).then(|| (start + page_size).to_string());
+            let mut answer = self.inner.describe_instances(request, PageRequest::default()).await?;
+            if self.hides_partitions.load(Ordering::Relaxed) {
+                answer.items.iter_mut().for_each(|instance| instance.partition_number = 0);
+            }
+            let end = start.saturating_add(page_size);
+            let next_token = (end < answer.items.len()).then(|| end.to_string());
             Ok(Page { items: answer.items.into_iter().skip(start).take(page_size).collect(), next_token })
         }
         .boxed()

@@ -64,6 +64,18 @@ pub(super) fn render(input: &UserDataInput<'_>) -> Result<String, UserDataError>
     Ok(toml::to_string(&document).map_err(|error| SettingsError::Syntax(error.to_string()))?)
 }
 
+/// Reads settings as an instance does. Unlike [`render`], it does not drop unknown keys.
+pub(super) fn read_settings(user_data: &str) -> Result<serde_json::Value, String> {
+    let settings = custom_settings(user_data).map_err(|error| error.to_string())?;
+    if let Some(Value::Table(own)) = settings.get("kubernetes") {
+        let known = schema::checked_kubernetes(own.clone()).map_err(|error| error.to_string())?;
+        if let Some(key) = own.keys().find(|key| !known.contains_key(*key)) {
+            return Err(format!("unknown setting settings.kubernetes.{key}"));
+        }
+    }
+    serde_json::to_value(settings).map_err(|error| error.to_string())
+}
+
 /// Returns the table `settings` of custom user data. Other tables are dropped.
 fn custom_settings(custom: &str) -> Result<Table, SettingsError> {
     let mut document: Table = custom.parse().map_err(|error: toml::de::Error| {

@@ -115,7 +115,7 @@ fn write_instance(xml: &mut Xml, instance: &Ec2Instance, facts: &InstanceFacts) 
     if let Some(code) = &instance.state_reason {
         xml.element("stateReason", |xml| {
             xml.text("code", code);
-            xml.text("message", code);
+            xml.text("message", instance.state_message.as_ref().unwrap_or(code));
         });
     }
     xml.text_unless_empty("architecture", &facts.architecture);

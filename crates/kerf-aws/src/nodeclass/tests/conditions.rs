@@ -12,6 +12,55 @@ use crate::memory::{AwsFault, AwsFaultRule};
 
 const ONE_MINUTE: ReconcileAction = ReconcileAction::RequeueAfter(Duration::from_mins(1));
 
+// spec 06 §4.1: an alias without images
+#[tokio::test(start_paused = true)]
+async fn an_alias_without_images_is_in_the_condition() {
+    let env = NodeClassEnv::new().await;
+    env.create_class("default", json!({})).await;
+    env.reconcile("default").await.unwrap();
+    let use_alias = |alias: &str| json!({"spec": {"amiSelectorTerms": [{"alias": alias}]}});
+    env.patch_class("default", use_alias("al2023@v20990101")).await;
+    let text = env.reconcile("default").await.unwrap_err().to_string();
+    assert!(text.ends_with("failed to discover any AMIs for alias (alias=al2023@v20990101)"), "{text}");
+    assert_eq!(
+        env.condition("default", "AMIsReady").await,
+        "AMIsReady=Unknown AliasNotFound: Alias \"al2023@v20990101\" names no AMIs for the Kubernetes version of the cluster"
+    );
+    assert!(env.condition("default", "Ready").await.starts_with("Ready=Unknown ReconcilingDependents: "));
+
+    // A parameter that cannot be read may exist.
+    env.aws.set_faults(vec![AwsFaultRule { times: None, ..AwsFaultRule::once("GetParameter", AwsFault::Throttled) }]);
+    env.patch_class("default", use_alias("al2023@v20990102")).await;
+    env.reconcile("default").await.unwrap_err();
+    assert_eq!(
+        env.condition("default", "AMIsReady").await,
+        "AMIsReady=Unknown AliasNotFound: The parameters of alias \"al2023@v20990102\" cannot be read: ThrottlingException"
+    );
+    env.aws.set_faults(Vec::new());
+    env.patch_class("default", use_alias("al2023@latest")).await;
+    env.reconcile("default").await.unwrap();
+    assert_eq!(env.condition("default", "Ready").await, "Ready=True");
+
+    // Images that were resolved for the present spec stay in use.
+    tokio::time::advance(Duration::from_hours(25)).await;
+    env.aws.change_account(|account| account.parameters.clear());
+    env.reconcile("default").await.unwrap_err();
+    assert_eq!(env.condition("default", "AMIsReady").await, "AMIsReady=True");
+    assert_eq!(env.condition("default", "Ready").await, "Ready=True");
+}
+
+// spec 06 §4.7.8: tags of AWS
+#[tokio::test(start_paused = true)]
+async fn a_tag_of_aws_is_in_the_condition() {
+    let env = NodeClassEnv::new().await;
+    env.create_class("default", json!({"tags": {"aws:createdBy": "me"}})).await;
+    env.reconcile("default").await.unwrap_err();
+    assert_eq!(
+        env.condition("default", "ValidationSucceeded").await,
+        "ValidationSucceeded=False TagValidationFailed: tags failed validation requirements (tags=\"aws:createdBy\")"
+    );
+}
+
 // spec 06 #1, #52
 #[tokio::test(start_paused = true)]
 async fn a_new_class_becomes_ready_in_one_reconcile() {

@@ -107,6 +107,25 @@ async fn a_missing_role_is_an_error_and_leaves_no_profile_behind() {
     assert_eq!(env.condition("default", "Ready").await, "Ready=True");
 }
 
+// spec 06 §3.1: a role that is changed to one that does not exist
+#[tokio::test(start_paused = true)]
+async fn a_change_to_a_missing_role_is_in_the_condition() {
+    let env = NodeClassEnv::new().await;
+    env.create_class("default", json!({})).await;
+    env.reconcile("default").await.unwrap();
+    let first = profile(&env, "default").await;
+    env.patch_class("default", json!({"spec": {"role": "missing"}})).await;
+    env.reconcile("default").await.unwrap_err();
+    let expected = "InstanceProfileReady=Unknown RoleNotFound: Role \"missing\" does not exist";
+    assert_eq!(env.condition("default", "InstanceProfileReady").await, expected);
+    let ready = "Ready=Unknown ReconcilingDependents: ";
+    assert!(env.condition("default", "Ready").await.starts_with(ready), "{:?}", env.conditions("default").await);
+    assert_eq!(profile(&env, "default").await, first, "the status keeps the profile");
+    env.patch_class("default", json!({"spec": {"role": ROLE}})).await;
+    env.reconcile("default").await.unwrap();
+    assert_eq!(env.condition("default", "Ready").await, "Ready=True");
+}
+
 // spec 06 #32
 #[tokio::test(start_paused = true)]
 async fn a_failed_read_creates_nothing() {

@@ -116,7 +116,7 @@ async fn ensure_template(
         reservation: None,
         uses_reservations: context.settings.reserved_capacity,
         tenancy: target.tenancy,
-        placement_group_id: context.known_groups.get(class).map(|group| group.id.clone()),
+        placement_group_id: context.placement_group(class).await.map(|group| group.id.clone()),
         partition: None,
         needs_enclave: spec.enables_enclaves(),
         labels: user_data::node_labels(&std::collections::BTreeMap::new(), labels::CAPACITY_TYPE_ON_DEMAND, family),

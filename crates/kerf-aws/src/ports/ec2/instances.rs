@@ -85,8 +85,11 @@ pub struct Ec2Instance {
     pub security_group_ids: Vec<String>,
     /// Current state.
     pub state: InstanceStateName,
-    /// Reason of the last change of state, for example `Client.InvalidKMSKey.InvalidState`.
+    /// Code of the reason of the last change of state, for example
+    /// `Client.InvalidKMSKey.InvalidState`.
     pub state_reason: Option<String>,
+    /// EC2's message about that reason; `None` if missing.
+    pub state_message: Option<String>,
     /// Time of the launch; `None` if missing.
     pub launched_at: Option<Timestamp>,
     /// Private DNS name, which is the name of the Node on EKS.

@@ -18,7 +18,7 @@ use crate::provider::GARBAGE_COLLECTION;
 use crate::testing::{ProviderEnv, claim, on_demand, require};
 
 /// Starts the controller. It runs until the returned value is dropped.
-async fn start(env: &ProviderEnv) -> Shutdown {
+pub(super) async fn start(env: &ProviderEnv) -> Shutdown {
     let client = env.server.client_as("test");
     install_crds(&client, CrdVariant::Aws).await.unwrap();
     let mut set = ControllerSet::new(ControllerEnvironment {
