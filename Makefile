@@ -12,7 +12,7 @@ AWS_SDK_TESTS_MIN = 48
 MOTO_TESTS_MIN = 5
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-real test-aws referee-real scale-real kills-real idle latency week scenarios day-of-faults compare-builds tools fmt fmt-check lint doc unit bench oracle properties differential differential-aws coverage fuzz
+.PHONY: help demo test test-real test-aws referee-real scale-real kills-real idle latency week scenarios day-of-faults spot kills-aws compare-builds tools fmt fmt-check lint doc unit bench oracle properties differential differential-aws coverage fuzz
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -46,6 +46,19 @@ day-of-faults: SEEDS = 10
 day-of-faults: ## simulate 24 hours with all faults, kills and stops with SEEDS (10) seeds
 	$(CARGO) build --release --quiet --package kerf
 	hack/scenarios.py $${CARGO_TARGET_DIR:-target}/release/kerf --seeds $(SEEDS) --jobs $(JOBS) scenarios/day-of-faults.yaml
+
+# Prices, interruptions and stock-outs follow from the seed. The report of each run has the waiting times of pods, evictions, pods that were
+# killed with their instance, and the cost beside that of the plan of an empty cluster.
+spot: ## simulate a fleet of 100 spot nodes: 24 hours with 3 seeds, 6 hours with 10 seeds
+	$(CARGO) build --release --quiet --package kerf
+	hack/scenarios.py $${CARGO_TARGET_DIR:-target}/release/kerf --report --seeds 3 --jobs $(JOBS) scenarios/aws/spot-day.yaml
+	hack/scenarios.py $${CARGO_TARGET_DIR:-target}/release/kerf --report --seeds 10 --first-seed 100 --jobs $(JOBS) scenarios/aws/spot-day.yaml:6h
+
+# `make test` runs the same test with five claims. It prints each failure, the number of points and the CPU time.
+kills-aws: KILLS_TEST = $(CARGO) test --release --quiet --package kerf --lib a_successor_cleans_up_after_a_crash -- --nocapture
+kills-aws: ## kill the controller after every AWS call and API write of 20 claims, and at 200 points of 1,000
+	KERF_KILL_CLAIMS=20 hack/count-tests.sh 1 $(KILLS_TEST)
+	KERF_KILL_CLAIMS=1000 KERF_KILL_POINTS=200 hack/count-tests.sh 1 $(KILLS_TEST)
 
 # The steps run one after the other, fastest first. clippy and rustdoc share their artefacts. The tests are last, so that their results are
 # at the end of the output. The first run builds the real control plane, which takes ten minutes. While working, run `make unit`.

@@ -27,10 +27,12 @@ from decimal import Decimal
 import yaml
 
 import documents
+import live_documents
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 CATALOGUE = os.path.join(ROOT, "crates", "kerf-aws", "data", "catalogue-us-west-2.json.gz")
 TRIES = 3
+QUESTIONS = [*documents.QUESTIONS, *live_documents.QUESTIONS]
 
 
 class Program:
@@ -126,6 +128,73 @@ def canonical_node_class(answer, family):
         canonical_user_data(call["input"].get("LaunchTemplateData", {}), family, "UserData")
 
 
+def canonical_claim(claim):
+    # Newer than Karpenter 1.14 (spec 11 section 4).
+    claim.get("labels", {}).pop("karpenter.k8s.aws/nitro-sandbox", None)
+    for member in ("capacity", "allocatable"):
+        if member in claim:
+            claim[member] = {name: str(quantity(text).normalize()) for name, text in claim[member].items()}
+
+
+def sort_by_text(items):
+    items.sort(key=lambda item: json.dumps(item, sort_keys=True))
+
+
+def ends_run(call):
+    return call["operation"].startswith(("CreateFleet", "RunInstances"))
+
+
+def canonical_calls(steps, family):
+    """Numbers the launch templates of all steps by their content, and sorts the calls of a run again."""
+    calls = [call for step in steps for call in step["calls"]]
+    contents = {}
+    for call in calls:
+        canonical_user_data(call["input"].get("LaunchTemplateData", {}), family, "UserData")
+        if call["operation"] == "CreateLaunchTemplate":
+            name = call["input"].pop("LaunchTemplateName")
+            contents.setdefault(name, json.dumps(call["input"], sort_keys=True))
+            call["input"]["LaunchTemplateName"] = name
+    order = sorted(contents, key=lambda name: contents[name])
+    numbers = {name: f"by content {order.index(name)}" for name in order}
+    for call in calls:
+        values = call["input"]
+        for row in [values, *values.get("Overrides", [])]:
+            if "LaunchTemplateName" in row:
+                row["LaunchTemplateName"] = numbers.get(row["LaunchTemplateName"], "not created")
+            if "Priority" in row:
+                row["Priority"] = f"{row['Priority']:.9e}"
+        if "LaunchTemplateNames" in values:
+            values["LaunchTemplateNames"] = [numbers.get(name, "not created") for name in values["LaunchTemplateNames"]]
+        sort_by_text(values.get("Overrides", []))
+    for step in steps:
+        # Claims of one moment that get different subnets are several fleets, in an order of chance.
+        fleets = [index for index, call in enumerate(step["calls"]) if call["operation"] == "CreateFleet"]
+        if fleets and fleets == list(range(fleets[0], fleets[-1] + 1)):
+            in_order = [step["calls"][index] for index in fleets]
+            sort_by_text(in_order)
+            step["calls"][fleets[0]:fleets[-1] + 1] = in_order
+        runs, run = [], []
+        for call in step["calls"]:
+            if ends_run(call):
+                sort_by_text(run)
+                runs, run = [*runs, *run, call], []
+            else:
+                run.append(call)
+        sort_by_text(run)
+        step["calls"] = runs + run
+
+
+def canonical_launch(answer, family):
+    for step in answer["steps"]:
+        for result in step["results"]:
+            result.get("error", {}).pop("text", None)
+            for claim in [result, *result.get("list", [])]:
+                canonical_claim(claim)
+            sort_by_text(result.get("list", []))
+        sort_by_text(step["results"])
+    canonical_calls(answer["steps"], family)
+
+
 def canonical(question, document, answer):
     """Returns an answer in which equal meanings are equal values."""
     answer = copy.deepcopy(answer)
@@ -135,6 +204,8 @@ def canonical(question, document, answer):
         canonical_types(answer)
     elif question == "userdata":
         canonical_user_data(answer, documents.family_of(document))
+    elif question == "launch" and "steps" in answer:
+        canonical_launch(answer, documents.family_of(document))
     elif question == "nodeclass" and "calls" in answer:
         canonical_node_class(answer, documents.family_of(document))
     return answer
@@ -161,6 +232,11 @@ def first_difference(one, two, path="answer"):
     return None if one == two else f"{path}: Kerf {one!r:.300}, Karpenter {two!r:.300}"
 
 
+def has_panic(answer):
+    results = [result for step in answer.get("steps", []) for result in step["results"]]
+    return any(entry.get("error", {}).get("class") == "Panic" for entry in [answer, *results])
+
+
 def compare(question, document, kerf, oracle):
     """Returns (outcome, detail, answer): outcome is equal, skipped or different."""
     detail, answer = None, None
@@ -168,7 +244,7 @@ def compare(question, document, kerf, oracle):
         answer = oracle.ask(document)
         if answer is None:
             return "skipped", "the oracle ended", None
-        if answer.get("error", {}).get("class") == "Panic":
+        if has_panic(answer):
             return "skipped", "Karpenter panics", None
         own = kerf.ask(document)
         if own is None:
@@ -224,13 +300,20 @@ def compare_matrix(kerf, oracle, catalogue_path):
     return 1 if different or not equal else 0
 
 
+def generate(question, rng, catalogue, allow_whole):
+    """Returns a document for the question; the same for the same state of `rng`."""
+    if question in live_documents.QUESTIONS:
+        return live_documents.generate(question, rng, catalogue)
+    return documents.generate(question, rng, catalogue, allow_whole)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("kerf")
     parser.add_argument("oracle", nargs="?")
     parser.add_argument("--count", type=int, default=2000, help="number of documents")
     parser.add_argument("--seed", type=int, default=0, help="seed of the first document")
-    parser.add_argument("--questions", default=",".join(documents.QUESTIONS))
+    parser.add_argument("--questions", default=",".join(QUESTIONS))
     parser.add_argument("--whole", type=int, default=50, help="documents over the whole catalogue, at most")
     parser.add_argument("--matrix", action="store_true", help="compare all types for each AMI family and kubelet variant instead")
     parser.add_argument("--record", help="write documents with Karpenter's answers to this file, one per line")
@@ -257,7 +340,7 @@ def main():
         for number in range(arguments.count):
             seed = arguments.seed + number
             question = questions[seed % len(questions)]
-            document = documents.generate(question, random.Random(seed), catalogue, whole_left > 0)
+            document = generate(question, random.Random(seed), catalogue, whole_left > 0)
             if question == "instance-types" and "instanceTypes" not in document:
                 whole_left -= 1
             outcome, detail, answer = compare(question, document, *programs[question])

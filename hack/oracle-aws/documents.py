@@ -516,6 +516,9 @@ LIVE_FAILURES = {
     "RunInstances(dry run)": DRY_RUN_FAILURES, "GetInstanceProfile": [("InternalFailure", "no"), ("NoSuchEntity", "gone"), ("AccessDenied", "no")],
     "CreateInstanceProfile": [("LimitExceeded", "no"), ("InternalFailure", "no")],
     "AddRoleToInstanceProfile": [("LimitExceeded", "no"), ("InternalFailure", "no"), ("UnmodifiableEntity", "no")],
+    "DescribeCapacityReservations": [*ORDINARY_FAILURES, ("InvalidCapacityReservationId.NotFound", "cr-9")],
+    # Not InvalidPlacementGroup.Unknown, which counts as an empty answer (spec 06 section 12).
+    "DescribePlacementGroups": ORDINARY_FAILURES,
 }
 
 
@@ -553,11 +556,60 @@ def node_pool(rng, name):
     return {"metadata": {"name": name}, "spec": {"template": template}}
 
 
-def node_class_document(rng):
-    """Returns one run of the controller. At most one type qualifies for the dry runs: with several, Karpenter takes any.
+RESERVATION_TAGS = [{}, {"team": "a"}, {"team": "a", "env": "dev"}, {"team": "b"}]
 
-    Reservations and placement groups are not in these documents yet.
-    """
+
+def described_reservations(rng, types):
+    """Returns capacity reservations as EC2 describes them."""
+    found = []
+    for number in range(1, rng.randint(0, 6) + 1):
+        reservation = {
+            "CapacityReservationId": f"cr-{number}", "InstanceType": rng.choice([*types, "m5.large"]), "AvailabilityZone": rng.choice(ZONES)[0],
+            "OwnerId": rng.choice([ACCOUNT, ACCOUNT, "222222222222"]), "InstanceMatchCriteria": rng.choice(["open", "targeted"]),
+            "TotalInstanceCount": 10, "AvailableInstanceCount": rng.choice([0, 1, 10]),
+            "Tags": [{"Key": key, "Value": value} for key, value in rng.choice(RESERVATION_TAGS).items()],
+        }
+        if maybe(rng, 0.8):
+            reservation["ReservationType"] = rng.choice(["default", "default", "capacity-block"])
+        if maybe(rng, 0.3):
+            reservation["State"] = rng.choice(["active", "expired", "scheduled", "cancelled"])
+        if maybe(rng, 0.3):
+            reservation["Interruptible"] = maybe(rng, 0.5)
+        if maybe(rng, 0.05):
+            reservation["InstanceMatchCriteria" if maybe(rng, 0.5) else "ReservationType"] = "future"
+        if maybe(rng, 0.4):
+            reservation["EndDate"] = rng.choice([
+                "2026-08-01T11:00:00Z", "2026-08-01T12:00:00Z", "2026-08-01T12:00:30Z", "2026-08-01T12:20:00Z", "2026-08-01T12:40:00Z",
+                "2026-08-01T12:40:01Z", "2026-08-02T12:00:00Z"])
+        found.append(reservation)
+    return found
+
+
+def reservation_term(rng):
+    if maybe(rng, 0.4):
+        return {"id": f"cr-{rng.randint(1, 7)}"}
+    term = {}
+    if maybe(rng, 0.7):
+        term["tags"] = rng.choice([{"team": "a"}, {"team": "*"}, {"team": "a", "env": "dev"}, {"env": "*"}, {"none": "x"}])
+    if maybe(rng, 0.4) or not term:
+        term["instanceMatchCriteria"] = rng.choice(["open", "targeted"])
+    if maybe(rng, 0.4):
+        term["ownerID"] = rng.choice([ACCOUNT, "222222222222"])
+    return term
+
+
+def select_reserved_capacity(rng, document, spec):
+    """Adds reservations and placement groups to the account, and the terms that select some of them or none."""
+    if maybe(rng, 0.5):
+        document["capacityReservations"] = described_reservations(rng, document["instanceTypes"])
+        # Equal terms once: Karpenter asks once for each.
+        spec["capacityReservationSelectorTerms"] = unique([reservation_term(rng) for _ in range(rng.randint(0, 3))])
+    if maybe(rng, 0.35):
+        add_placement_groups(rng, document)
+
+
+def node_class_document(rng):
+    """Returns one run of the controller. At most one type qualifies for the dry runs: with several, Karpenter takes any."""
     terms, family, images, parameters, chosen = complete_images(rng) if maybe(rng, 0.8) else selected_images(rng)
     spec = node_class(rng)["spec"]
     spec.pop("placementGroupSelector", None)
@@ -577,7 +629,12 @@ def node_class_document(rng):
         spec["userData"] = rng.choice(USER_DATA)
     network(rng, document, spec)
     document["instanceTypes"] = rng.choice([["m5.large"], ["m5.large"], ["m6g.large"], ["g5.48xlarge"], ["c6g.large"], ["m5.large", "g4dn.8xlarge"], ["inf2.48xlarge"]])
+    select_reserved_capacity(rng, document, spec)
     status = document["nodeClass"]["status"] = {}
+    if maybe(rng, 0.1):
+        status["capacityReservations"] = [{
+            "id": "cr-0", "availabilityZone": "us-west-2a", "instanceType": "m5.large", "instanceMatchCriteria": "open", "ownerID": ACCOUNT,
+            "reservationType": "default", "interruptible": False, "state": "active"}]
     document["profiles"] = {"profile-1": "role-1", "profile-2": "", "profile-3": "role-3"}
     if maybe(rng, 0.75):
         spec["role"] = rng.choice(["role-1", "role-1", "role-3"])

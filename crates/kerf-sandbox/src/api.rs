@@ -18,6 +18,7 @@ mod after_write;
 mod apply;
 mod bootstrap;
 mod call;
+mod cloud_account;
 mod custom;
 mod delete;
 mod discovery;

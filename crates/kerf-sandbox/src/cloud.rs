@@ -83,10 +83,13 @@ impl CloudFaultRule {
         Self { fault, per_million, from: Duration::ZERO, until: None, instance_types, zones, capacity_types }
     }
 
+    fn is_in_window(&self, at: Duration) -> bool {
+        at >= self.from && self.until.is_none_or(|until| at < until)
+    }
+
     fn applies_to(&self, offering: &OfferingRef<'_>, at: Duration) -> bool {
         let includes = |names: &[String], name: &str| names.is_empty() || names.iter().any(|own| own == name);
-        at >= self.from
-            && self.until.is_none_or(|until| at < until)
+        self.is_in_window(at)
             && includes(&self.instance_types, offering.instance_type)
             && includes(&self.zones, offering.zone)
             && includes(&self.capacity_types, offering.capacity_type)
@@ -149,6 +152,15 @@ struct CloudFaultState {
     rng: Rng,
 }
 
+impl CloudFaultState {
+    /// Returns true if an offering is out of stock by the rule with this index.
+    fn is_drawn_out_of_stock(&self, rule_index: usize, offering: &OfferingRef<'_>, at: Duration) -> bool {
+        let mut hasher = FxHasher::default();
+        (self.seed, rule_index, offering, at.as_secs() / STOCK_REDRAW_INTERVAL.as_secs()).hash(&mut hasher);
+        Rng::new(hasher.finish()).happens_per_million(self.rules[rule_index].per_million)
+    }
+}
+
 impl Cloud {
     pub(crate) fn new(clock: Clock, seed: u64) -> Self {
         let state = CloudFaultState { rules: Vec::new(), seed, rng: Rng::new(seed).fork("cloud") };
@@ -165,17 +177,19 @@ impl Cloud {
     pub fn check_launch(&self, offering: OfferingRef<'_>) -> Result<(), LaunchError> {
         let at = self.clock.elapsed();
         let mut state = self.lock();
-        let CloudFaultState { rules, seed, rng } = &mut *state;
-        for (rule_index, rule) in rules.iter().enumerate().filter(|(_, rule)| rule.applies_to(&offering, at)) {
-            match rule.fault {
+        for rule_index in 0..state.rules.len() {
+            let rule = &state.rules[rule_index];
+            if !rule.applies_to(&offering, at) {
+                continue;
+            }
+            let (fault, per_million) = (rule.fault, rule.per_million);
+            match fault {
                 CloudFault::StockOut => {
-                    let mut hasher = FxHasher::default();
-                    (*seed, rule_index, offering, at.as_secs() / STOCK_REDRAW_INTERVAL.as_secs()).hash(&mut hasher);
-                    if Rng::new(hasher.finish()).happens_per_million(rule.per_million) {
+                    if state.is_drawn_out_of_stock(rule_index, &offering, at) {
                         return Err(LaunchError::InsufficientCapacity);
                     }
                 }
-                CloudFault::Throttled if rng.happens_per_million(rule.per_million) => {
+                CloudFault::Throttled if state.rng.happens_per_million(per_million) => {
                     return Err(LaunchError::Throttled);
                 }
                 CloudFault::Throttled
@@ -188,6 +202,27 @@ impl Cloud {
             }
         }
         Ok(())
+    }
+
+    /// Returns true if an offering is out of stock now. A cloud with a list of its own calls it for
+    /// each offering of a launch; asking changes nothing.
+    pub fn is_out_of_stock(&self, offering: OfferingRef<'_>) -> bool {
+        let at = self.clock.elapsed();
+        let state = self.lock();
+        let mut rules = state.rules.iter().enumerate().filter(|(_, rule)| rule.applies_to(&offering, at));
+        rules.any(|(index, rule)| {
+            rule.fault == CloudFault::StockOut && state.is_drawn_out_of_stock(index, &offering, at)
+        })
+    }
+
+    /// Returns true if the cloud throttles a request to launch now. A cloud with a list of its own
+    /// calls it once for each request, which may name several offerings.
+    pub fn is_launch_throttled(&self) -> bool {
+        let at = self.clock.elapsed();
+        let mut state = self.lock();
+        let CloudFaultState { rules, rng, .. } = &mut *state;
+        let is_active = |rule: &&CloudFaultRule| rule.fault == CloudFault::Throttled && rule.is_in_window(at);
+        rules.iter().filter(is_active).any(|rule| rng.happens_per_million(rule.per_million))
     }
 
     /// Draws the faults of a new instance. Of several interruptions the earliest takes effect;
@@ -229,10 +264,7 @@ impl Cloud {
     pub(crate) fn has_fault_now(&self, matches: impl Fn(&CloudFault) -> bool) -> bool {
         let at = self.clock.elapsed();
         let state = self.lock();
-        state
-            .rules
-            .iter()
-            .any(|rule| matches(&rule.fault) && at >= rule.from && rule.until.is_none_or(|until| at < until))
+        state.rules.iter().any(|rule| matches(&rule.fault) && rule.is_in_window(at))
     }
 
     /// Locks the state. A poisoned lock is used as it is: the state is consistent between any two
@@ -265,6 +297,10 @@ mod tests {
         let first = launch_failures_by_zone(&one);
         assert!(first.contains(&true) && first.contains(&false), "{first:?}");
         assert_eq!(first, launch_failures_by_zone(&one), "asking again changes nothing");
+        let zones = ["a", "b", "c", "d", "e", "f", "g", "h"];
+        let offering = |zone| OfferingRef { instance_type: "c-4x", zone, capacity_type: "spot" };
+        assert_eq!(zones.map(|zone| one.is_out_of_stock(offering(zone))).to_vec(), first);
+        assert!(!one.is_launch_throttled());
         assert_eq!(first, launch_failures_by_zone(&cloud(rule(), 1)));
         assert_ne!(first, launch_failures_by_zone(&cloud(rule(), 2)));
         tokio::time::advance(STOCK_REDRAW_INTERVAL).await;
@@ -301,6 +337,7 @@ mod tests {
         let cloud = cloud(rules, 1);
         let offering = OfferingRef { instance_type: "x", zone: "a", capacity_type: "spot" };
         assert_eq!(cloud.check_launch(offering), Err(LaunchError::Throttled));
+        assert!(cloud.is_launch_throttled() && !cloud.is_out_of_stock(offering));
         let faults = InstanceFaults {
             boot_delay: seconds(5),
             interrupted_after: Some(seconds(60)),

@@ -36,8 +36,10 @@
 
 mod api;
 mod audit;
+mod aws_step;
 mod cloud;
 mod cluster;
+mod durations;
 mod faults;
 mod identifiers;
 mod install;
@@ -49,6 +51,11 @@ pub use api::{
     dry_create_built_in,
 };
 pub use audit::AuditedWrite;
+pub use aws_step::{
+    AwsStep, CallFaultName, CallFaultStep, CapacityTypeName, FailStep, InstanceSelector, LaunchFailureStep,
+    PoolSelector, PriceStep, PublishImagesStep, QuotaStep, ReservationStep, Share, SpotMarketStep, StatusCheckName,
+    StatusCheckStep, StockOutStep, SubnetAddressesStep, TagsStep, ZonalShiftStep,
+};
 pub use cloud::{Cloud, CloudFault, CloudFaultRule, LaunchError, OfferingRef};
 pub use cluster::{
     AddNodeError, Cluster, ClusterConfig, ClusterCost, ClusterEvent, Delay, Scheduler, SimulatedInstances, Timing,

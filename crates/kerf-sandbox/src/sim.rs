@@ -15,7 +15,7 @@
 
 mod actor;
 mod cost_meter;
-mod durations;
+mod expectations;
 mod faults;
 mod invariant_checker;
 mod invariant_watcher;
@@ -27,14 +27,17 @@ mod run;
 mod scenario;
 mod steady;
 
+pub use expectations::ControllerOutput;
 pub use faults::{FaultSetting, NamedFault};
 pub use invariant_watcher::InvariantWatcher;
 pub use replicas::ReplicaStart;
 pub use report::{
-    CostComparison, CostReport, NodeReport, PodReport, Sample, SimulationReport, SteadyReport, TimesToRun, Violation,
+    CostComparison, CostReport, NodeReport, PlanComparisonReport, PodReport, Sample, SimulationReport, SteadyReport,
+    TimesToRun, Violation,
 };
 pub use run::{ProgressLine, Simulation};
 pub use scenario::{
-    ClockStep, ControllerName, EditStatusStep, ExpectStep, InterruptStep, PatchStep, ScaleStep, Scenario,
-    ScenarioError, ScenarioStep, ScenarioTarget, Steady, StopStep,
+    ClockStep, ConditionExpectation, ControllerName, ControllerOptions, EditStatusStep, EventExpectation, ExpectStep,
+    InterruptStep, LogExpectation, PatchStep, PlanComparison, ScaleStep, Scenario, ScenarioError, ScenarioProvider,
+    ScenarioStep, ScenarioTarget, Steady, StopStep,
 };

@@ -19,6 +19,7 @@
 use std::any::Any;
 use std::collections::BTreeMap;
 use std::fmt::Debug;
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -27,8 +28,11 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Taint;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use kerf_runtime::Clock;
+use serde_json::Value;
 use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
+
+use crate::aws_step::AwsStep;
 
 /// State of an instance, as its cloud reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,6 +76,10 @@ pub struct CloudInstance {
     pub launched_at: Timestamp,
     /// State of the instance now.
     pub state: InstanceState,
+    /// Address that its kubelet reports as `InternalIP`; `None` if the cloud assigns none.
+    pub internal_ip: Option<Ipv4Addr>,
+    /// Price now, in millionths of a dollar per hour; 0 if the cloud does not know it.
+    pub micro_dollars_per_hour: u64,
 }
 
 /// The list of instances with which the invariants compare the NodeClaims.
@@ -114,10 +122,22 @@ pub trait SimulatedCloud: InstanceList + Any + Debug + Send + Sync {
     /// calls it after each reported change and at the returned time, at least a millisecond later.
     fn advance(&self, now: Timestamp) -> Option<Timestamp>;
 
-    /// Returns the Node that the kubelet of an instance registers at the end of its boot, or `None`
-    /// if the instance cannot join the cluster, for example because its user data is wrong. Called
-    /// once per attempt to register; after `None` there is no other attempt.
-    fn node_registration(&self, provider_id: &str) -> Option<NodeRegistration>;
+    /// Returns the Node that the kubelet of an instance registers at the end of its boot. Fails if
+    /// the instance cannot join the cluster, for example because its user data is wrong. Called
+    /// once per attempt to register; after a failure there is no other attempt.
+    fn node_registration(&self, provider_id: &str) -> Result<NodeRegistration, String>;
+
+    /// Carries out changes of its account, from a scenario or by hand. Fails with a message for
+    /// each action that could not be carried out; each begins with the name of its field. The other
+    /// actions are carried out.
+    fn perform(&self, _step: &AwsStep) -> Result<(), Vec<String>> {
+        Err(vec!["the cloud has no AWS account; use --provider aws".to_owned()])
+    }
+
+    /// Describes the instances for a person, with their console output, as a list of objects.
+    fn describe_instances(&self) -> Value {
+        Value::Array(Vec::new())
+    }
 
     /// Reclaims an instance, as a cloud does with spot capacity. The cloud decides whether it gives
     /// notice and when the instance ends. Ignored for an instance that is not live.

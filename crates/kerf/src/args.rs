@@ -26,8 +26,8 @@ pub(crate) use crds::{CrdsOptions, CrdsOutput};
 pub(crate) use input::InputPath;
 pub(crate) use output::Format;
 pub(crate) use plan::{Gate, PlanOptions, PlanPart};
-pub(crate) use sandbox::{SandboxOptions, SandboxRunOptions};
-pub(crate) use settings::{MinValuesPolicy, PreferencePolicy, Settings};
+pub(crate) use sandbox::{SandboxAwsOptions, SandboxOptions, SandboxRunOptions};
+pub(crate) use settings::{FeatureGates, MinValuesPolicy, PreferencePolicy, Settings};
 pub(crate) use validate::ValidateOptions;
 
 use crate::exit::CommandFailure;
@@ -84,6 +84,8 @@ pub(crate) enum Command {
     Sandbox(SandboxOptions),
     /// Run a scenario in virtual time.
     SandboxRun(SandboxRunOptions),
+    /// Change the AWS account of a running sandbox.
+    SandboxAws(SandboxAwsOptions),
     /// Show the data about EC2 that the program ships.
     AwsData(AwsDataOptions),
     /// Serve an EC2 in memory over HTTP.
@@ -117,7 +119,7 @@ struct TypedArguments {
 /// A command as clap parsed it. Its values are not validated yet.
 #[derive(Debug, Subcommand)]
 pub(crate) enum TypedCommand {
-    Plan(plan::TypedPlan),
+    Plan(Box<plan::TypedPlan>),
     Validate(validate::TypedValidate),
     Crds(crds::TypedCrds),
     Sandbox(Box<sandbox::TypedSandbox>),

@@ -32,6 +32,7 @@ pub(crate) fn run(command: Command, program: &Program, messages: &mut Messages<'
             options.settings.warnings.iter().for_each(|warning| messages.print_warning(warning));
             sandbox::simulate(&options)
         }
+        Command::SandboxAws(options) => sandbox::change_account(&options),
         Command::Validate(options) => validate::run(&options, messages),
         Command::AwsAsk(options) => aws_ask::run(&options),
         Command::AwsData(options) => aws_data::run(&options),
@@ -50,6 +51,7 @@ pub(crate) fn run_to_bytes(command: &Command, messages: &mut Messages<'_>) -> Re
         | Command::Crds(_)
         | Command::Sandbox(_)
         | Command::SandboxRun(_)
+        | Command::SandboxAws(_)
         | Command::Validate(_) => {
             Err(CommandFailure::bad_input(Problem::new("only `kerf plan` can return its output as bytes")))
         }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use k8s_openapi::Metadata;
 use kerf_api::labels::{self, LabelRules};
-use kerf_api::nodepool::NodePool;
+use kerf_api::nodepool::{NodeClassReference, NodePool};
 use kerf_api::slim::{Labels, Namespace, Node, ObjectMeta, Pod, Str};
 use kerf_api::validation;
 use kerf_engine::catalogue::{InstanceType, InstanceTypes};
@@ -16,6 +16,7 @@ use kerf_engine::{Input, PoolAvailability, PoolInput, Price, UnsupportedStorage}
 use kerf_state::NodeClassState;
 
 use crate::input::{Objects, WithOrigin};
+use crate::program::ProviderName;
 use crate::provider::{PlanCatalogue, PlanNotice};
 
 /// Label that the API server sets on every namespace.
@@ -62,8 +63,11 @@ impl PlanInput {
             .map(|pool| {
                 let list = types.instance_types(&pool.object.spec.template.spec.node_class_ref);
                 let catalogue = list.map(|list| catalogues.index_of(list));
-                let engine_pool = engine_pool(&pool.object, &objects, catalogue);
-                without_invalid_pool(engine_pool, &pool.object, types.label_rules())
+                let mut engine_pool = engine_pool(&pool.object, &objects, catalogue);
+                if let Some(why) = unserved_reason(&pool.object.spec.template.spec.node_class_ref, types.providers()) {
+                    engine_pool.availability = PoolAvailability::NotReady(Str::from(why));
+                }
+                without_invalid_pool(engine_pool, &pool.object, &objects, types.label_rules())
             })
             .collect();
         warnings.extend(pools.iter().filter_map(unused_pool_warning));
@@ -143,19 +147,54 @@ fn engine_pool(pool: &NodePool, objects: &Objects, catalogue: Option<usize>) -> 
     kerf_state::to_engine_pool(pool, &state, catalogue)
 }
 
-/// Makes a pool unavailable if its spec is not valid. A controller sets `ValidationSucceeded` to
-/// False and does not use such a pool.
-fn without_invalid_pool(mut engine_pool: PoolInput, pool: &NodePool, rules: &LabelRules) -> PoolInput {
+/// Returns why no provider of the plan serves a node class. Returns `None` if one does.
+fn unserved_reason(class: &NodeClassReference, providers: &[ProviderName]) -> Option<String> {
+    let NodeClassReference { group, kind, .. } = class;
+    let Some(needed) = ProviderName::of_node_class_group(group) else {
+        return Some(format!("no provider of Kerf serves its node class ({kind} of {group})"));
+    };
+    if providers.contains(&needed) {
+        return None;
+    }
+    let used = providers.iter().map(|provider| provider.name()).collect::<Vec<_>>().join(" and ");
+    let needed = needed.name();
+    Some(format!(
+        "the provider {needed} serves its node class ({kind}), and this plan is for {used}; use --provider {needed}, \
+         or leave --provider away"
+    ))
+}
+
+/// Makes a pool unavailable if its spec is not valid, or if its node class cannot be used. A
+/// controller sets `ValidationSucceeded` to False and does not use such a pool; a KWOKNodeClass
+/// that is not valid has no instance types.
+fn without_invalid_pool(
+    mut engine_pool: PoolInput,
+    pool: &NodePool,
+    objects: &Objects,
+    rules: &LabelRules,
+) -> PoolInput {
     match engine_pool.availability {
         PoolAvailability::NotReady(_) | PoolAvailability::Deleting => {}
         PoolAvailability::Ready | PoolAvailability::Static | PoolAvailability::AwaitingLaunch(_) => {
-            let failures = validation::nodepool::failures(&pool.spec, rules);
+            let mut failures = validation::nodepool::failures(&pool.spec, rules);
+            failures.extend(node_class_failures(pool, objects));
             if !failures.is_empty() {
                 engine_pool.availability = PoolAvailability::NotReady(Str::from(validation::join(&failures)));
             }
         }
     }
     engine_pool
+}
+
+/// Returns why the KWOKNodeClass of a pool cannot be used.
+fn node_class_failures(pool: &NodePool, objects: &Objects) -> Vec<String> {
+    let reference = &pool.spec.template.spec.node_class_ref;
+    let mut classes = objects.kwok_node_classes.iter().map(|class| &class.object);
+    let class = classes
+        .find(|class| reference.kind == "KWOKNodeClass" && class.metadata.name.as_ref() == Some(&reference.name));
+    let failures = class.and_then(|class| class.spec.as_ref()).map(validation::kwoknodeclass::failures);
+    let failures = failures.unwrap_or_default().into_iter();
+    failures.map(|failure| format!("KWOKNodeClass `{}`: {failure}", reference.name)).collect()
 }
 
 fn unused_pool_warning(pool: &PoolInput) -> Option<String> {

@@ -2,6 +2,7 @@
 
 use clap::ValueEnum;
 use futures::future::BoxFuture;
+use kerf_aws::AwsSettings;
 use kerf_aws::ports::{AwsPorts, ConnectError};
 
 use crate::exit::Problem;
@@ -27,6 +28,12 @@ pub(crate) const SANDBOX_CLUSTER_NAME: &str = "kerf-sandbox";
 /// Kubernetes version of the sandbox's API server.
 pub(crate) const SANDBOX_KUBERNETES_VERSION: &str = "1.36";
 
+/// Returns the settings of the AWS provider in a sandbox: the events of instances arrive in the
+/// queue with the cluster's name.
+pub(crate) fn sandbox_aws_settings(cluster_name: &str) -> AwsSettings {
+    AwsSettings { interruption_queue: Some(cluster_name.to_owned()), ..AwsSettings::new(cluster_name) }
+}
+
 /// Returns the problem of a program that has no AWS SDK and cannot run on AWS.
 pub(crate) fn no_sdk_problem() -> Problem {
     Problem::new("--provider aws: this program has no AWS SDK").with_hint("run `kerf-aws controller`")
@@ -48,5 +55,31 @@ impl ProviderName {
             Self::Aws => "aws",
             Self::Kwok => "kwok",
         }
+    }
+
+    /// Returns the provider that serves node classes of an API group. Returns `None` for a group
+    /// that no provider of Kerf serves.
+    pub(crate) fn of_node_class_group(group: &str) -> Option<Self> {
+        match group {
+            "karpenter.k8s.aws" => Some(Self::Aws),
+            "karpenter.kwok.sh" => Some(Self::Kwok),
+            _ => None,
+        }
+    }
+}
+
+/// The provider of a command whose input may name node classes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ProviderChoice {
+    /// Provider that the user selected; `None` if the input decides.
+    pub(crate) selected: Option<ProviderName>,
+    /// Provider of an input that names no node class.
+    pub(crate) default: ProviderName,
+}
+
+impl ProviderChoice {
+    /// Returns the provider of a command without input.
+    pub(crate) fn without_input(self) -> ProviderName {
+        self.selected.unwrap_or(self.default)
     }
 }

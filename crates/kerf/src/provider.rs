@@ -19,7 +19,7 @@ use kube::Client;
 
 use crate::exit::{CommandFailure, Problem};
 use crate::input::Objects;
-use crate::program::{ConnectAws, ProviderName, SANDBOX_CLUSTER_NAME};
+use crate::program::{ConnectAws, ProviderName, SANDBOX_CLUSTER_NAME, sandbox_aws_settings};
 use aws::Ec2Provider;
 #[cfg(test)]
 pub(crate) use aws::SimulatedEc2;
@@ -56,6 +56,8 @@ pub(crate) struct SandboxParts {
 #[derive(Debug)]
 pub(crate) struct SandboxPreparation<'a> {
     pub(crate) server: &'a ApiServer,
+    /// Faults of launches and instances.
+    pub(crate) faults: &'a Cloud,
     /// URL of the API server; `None` if it is not served.
     pub(crate) endpoint: Option<String>,
     /// True if instances start and stop without delay.
@@ -80,6 +82,11 @@ pub(crate) trait Provider: Send + Sync {
 
     /// Returns the instance types for the objects of a sandbox, for plans.
     fn plan_catalogue(&self, objects: &Objects) -> Box<dyn PlanCatalogue>;
+
+    /// Returns the instance types at the prices that the simulated cloud of a sandbox has now.
+    fn priced_catalogue(&self, _server: &ApiServer, objects: &Objects) -> Box<dyn PlanCatalogue> {
+        self.plan_catalogue(objects)
+    }
 
     /// Attaches the provider's simulated cloud to a sandbox, if it has one. Called on a tokio
     /// runtime before the controllers start.
@@ -119,7 +126,7 @@ pub(crate) fn load(options: ProviderOptions<'_>) -> Result<Arc<dyn Provider>, Co
             if options.instance_types.is_some() {
                 return Err(CommandFailure::bad_input(no_instance_types_file()));
             }
-            let settings = options.aws.unwrap_or_else(|| AwsSettings::new(SANDBOX_CLUSTER_NAME));
+            let settings = options.aws.unwrap_or_else(|| sandbox_aws_settings(SANDBOX_CLUSTER_NAME));
             Ok(Arc::new(Ec2Provider::new(settings, options.connect_aws)))
         }
     }

@@ -6,13 +6,15 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use futures::Stream;
+use futures::{FutureExt as _, Stream, StreamExt as _};
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER};
 use http::{Response, StatusCode};
 use http_body::Frame;
 use serde_json::Value;
 
 use super::status::{ApiResult, StatusError};
+
+mod warnings;
 
 /// The body of a response: bytes, or a stream that ends with its watch. It never fails.
 pub struct Body(BodyContent);
@@ -27,11 +29,13 @@ impl Body {
         Self(BodyContent::Stream(Box::pin(stream)))
     }
 
-    /// Returns the bytes of a body that is not a stream. A stream gives no bytes.
+    /// Returns the bytes of a body. A stream that waits, such as a watch, gives no bytes.
     pub(crate) fn into_bytes(self) -> Bytes {
         match self.0 {
             BodyContent::Bytes(bytes) => bytes.unwrap_or_default(),
-            BodyContent::Stream(_) => Bytes::new(),
+            BodyContent::Stream(chunks) => {
+                chunks.collect::<Vec<Bytes>>().now_or_never().unwrap_or_default().concat().into()
+            }
         }
     }
 }
@@ -109,7 +113,7 @@ pub(crate) fn respond(code: u16, media_type: &'static str, body: Body, warnings:
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
-    for warning in warnings {
+    for warning in warnings::limited(warnings) {
         // Code 299 without an agent: the form that client-go parses and prints.
         let quoted = warning.replace('\\', "\\\\").replace('"', "\\\"");
         if let Ok(value) = HeaderValue::from_bytes(format!("299 - \"{quoted}\"").as_bytes()) {

@@ -15,7 +15,7 @@ use super::respond::{Body, JSON, Reply, ResponseForm, negotiate, respond};
 use super::server::ServerState;
 use super::status::{ApiResult, StatusError};
 use super::watch::watch;
-use super::{delete, discovery, openapi, read, subresources, table, write};
+use super::{cloud_account, delete, discovery, openapi, read, subresources, table, write};
 
 /// Faults that are injected into one request. By default there are none.
 #[derive(Clone, Copy, Debug, Default)]
@@ -44,6 +44,10 @@ pub(crate) fn route(
     let query = Query::parse(parts.uri.query());
     let registry = server.registry();
     let target = match RequestPath::parse(parts.uri.path()) {
+        RequestPath::Other(segments) if segments.first().is_some_and(|first| first == "kerf") => {
+            let path: Vec<&str> = segments.iter().skip(1).map(String::as_str).collect();
+            return cloud_account::handle(server.attached_cloud(), &parts.method, &path, &body);
+        }
         RequestPath::Other(segments) => return route_non_resource(&registry, &parts.method, &segments, header(ACCEPT)),
         RequestPath::Resource(target) => target,
     };

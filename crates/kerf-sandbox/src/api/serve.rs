@@ -17,7 +17,7 @@ use rcgen::{
     KeyUsagePurpose,
 };
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio_rustls::TlsAcceptor;
 use tower::Service as _;
@@ -31,6 +31,10 @@ use super::status::StatusError;
 const TLS_HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 /// The maximum number of connections; further clients wait.
 const MAX_CONNECTIONS: usize = 1000;
+/// The size of a connection's send buffer in the kernel, which doubles the number.
+const SEND_BUFFER_BYTES: u32 = 64 * 1024;
+/// The number of connections that wait to be accepted.
+const LISTEN_BACKLOG: u32 = 1024;
 /// The delay after an error of the operating system, such as too many open files.
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
 
@@ -85,16 +89,27 @@ impl Drop for ServerHandle {
 impl ApiServer {
     /// Listens on 127.0.0.1 at `port`; 0 selects any free port. Must be called on a tokio runtime
     /// with IO and time enabled.
+    #[expect(clippy::unused_async, reason = "an async function shows that listening needs a runtime")]
     pub async fn serve(&self, port: u16) -> Result<ServerHandle, ServeError> {
         let identity = Identity::new()?;
         let listen = |source| ServeError::Listen { port, source };
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await.map_err(listen)?;
+        let listener = listen_on_loopback(port).map_err(listen)?;
         let address = listener.local_addr().map_err(listen)?;
         let kubeconfig = identity.kubeconfig(address);
         let Identity { acceptor, token, .. } = identity;
         let task = tokio::spawn(accept(listener, acceptor, self.clone(), token.into()));
         Ok(ServerHandle { address, kubeconfig, task })
     }
+}
+
+/// Listens on 127.0.0.1. Connections inherit the size of the socket's send buffer, so that a client
+/// that reads nothing costs little memory of the kernel too.
+fn listen_on_loopback(port: u16) -> std::io::Result<TcpListener> {
+    let socket = TcpSocket::new_v4()?;
+    socket.set_reuseaddr(true)?;
+    socket.set_send_buffer_size(SEND_BUFFER_BYTES)?;
+    socket.bind((Ipv4Addr::LOCALHOST, port).into())?;
+    socket.listen(LISTEN_BACKLOG)
 }
 
 /// Accepts connections, up to the limit. Dropping the future closes all of them.

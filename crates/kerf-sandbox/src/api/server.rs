@@ -121,6 +121,11 @@ impl ServerState {
         }
     }
 
+    /// Returns the attached cloud. `None`: the instances are Nodes that the provider creates.
+    pub(crate) fn attached_cloud(&self) -> Option<Arc<dyn SimulatedCloud>> {
+        lock(&self.attached_cloud).clone()
+    }
+
     pub(crate) fn uid(&self) -> String {
         lock(&self.rng).uid()
     }
@@ -202,7 +207,7 @@ impl ApiServer {
 
     /// Returns the attached cloud. `None`: the instances are Nodes that the provider creates.
     pub fn attached_cloud(&self) -> Option<Arc<dyn SimulatedCloud>> {
-        lock(&self.inner.attached_cloud).clone()
+        self.inner.attached_cloud()
     }
 
     /// Returns the attached cloud as its own type, for example to start a provider on the cloud of

@@ -28,8 +28,9 @@ const BOOKMARK_INTERVAL: Duration = Duration::from_mins(1);
 /// The minimum duration of a watch without `timeoutSeconds`. The real server uses between one and
 /// two times this duration.
 const MIN_WATCH_TIMEOUT: Duration = Duration::from_mins(30);
-/// The number of objects of the initial state per chunk.
-const INITIAL_CHUNK_OBJECTS: usize = 256;
+/// The size from which on a chunk takes no further event. A watcher that reads nothing holds one
+/// chunk.
+pub(super) const CHUNK_BYTES: usize = 16 * 1024;
 
 /// Handles `GET` with `?watch=true`.
 pub(crate) fn watch(call: &Call<'_>, injected_faults: InjectedFaults) -> ApiResult<Response<Body>> {
@@ -222,8 +223,9 @@ impl Watcher {
     /// Returns a chunk of the initial state, with the bookmark after the last one.
     fn initial_chunk(&mut self) -> Option<Bytes> {
         let mut chunk = BytesMut::new();
-        let objects: Vec<Arc<StoredObject>> = self.initial.by_ref().take(INITIAL_CHUNK_OBJECTS).collect();
-        for stored in &objects {
+        while chunk.len() < CHUNK_BYTES
+            && let Some(stored) = self.initial.next()
+        {
             self.write(&mut chunk, "ADDED", stored.bytes().clone());
         }
         if self.initial.len() == 0 && std::mem::take(&mut self.sends_end_bookmark) {
@@ -232,10 +234,14 @@ impl Watcher {
         (!chunk.is_empty()).then(|| chunk.freeze())
     }
 
-    /// Returns the events for this watcher, or `None` if it has none.
+    /// Returns the first events for this watcher, or `None` if it has none. The rest is read again
+    /// for the next chunk.
     fn encode_events(&mut self, events: &[Arc<StorageEvent>]) -> Option<Bytes> {
         let mut chunk = BytesMut::new();
         for event in events {
+            if chunk.len() >= CHUNK_BYTES {
+                break;
+            }
             self.last_revision = event.revision;
             if let Some((kind, object)) = self.event_for_watcher(event) {
                 self.write(&mut chunk, kind, object);

@@ -51,6 +51,13 @@ pub enum ClusterEvent {
         /// Cost of all ready nodes, this one included.
         cost: ClusterCost,
     },
+    /// An instance runs and does not join the cluster.
+    InstanceNotJoined {
+        /// The provider ID of the instance.
+        instance: String,
+        /// Reason, for example wrong user data.
+        why: String,
+    },
     /// A node is no longer ready.
     NodeNotReady {
         /// The node's name.
@@ -95,6 +102,9 @@ impl fmt::Display for ClusterEvent {
             }
             Self::NodeReady { node, instance_type, cost } => {
                 write!(f, "node {node} ({instance_type}) is ready ({cost})")
+            }
+            Self::InstanceNotJoined { instance, why } => {
+                write!(f, "instance {instance} does not join the cluster: {why}")
             }
             Self::NodeNotReady { node } => write!(f, "node {node} is not ready"),
             Self::NodeRemoved { node, cost } => write!(f, "node {node} is removed ({cost})"),
@@ -175,9 +185,9 @@ impl ControlPlane {
             }
             Some(now) if is_ready(now) && !was_ready => {
                 let labels = &now.metadata.labels;
-                self.event_sender
-                    .ready_node_prices
-                    .insert(key.clone(), labels.get(PRICE_LABEL).map_or(0, parse_micro_dollars));
+                let instance_price = self.kubelets.cloud_instances.micro_dollars_per_hour(&now.spec.provider_id);
+                let price = labels.get(PRICE_LABEL).map(parse_micro_dollars).or(instance_price);
+                self.event_sender.ready_node_prices.insert(key.clone(), price.unwrap_or_default());
                 let instance_type = labels.get("node.kubernetes.io/instance-type").unwrap_or_default().to_string();
                 let cost = self.event_sender.total_cost();
                 self.event_sender.send(ClusterEvent::NodeReady { node, instance_type, cost });
@@ -188,6 +198,11 @@ impl ControlPlane {
             }
             Some(_) => {}
         }
+    }
+
+    /// Sends an event for an instance that cannot join the cluster.
+    pub(super) fn report_instance_outside(&mut self, provider_id: &str, why: String) {
+        self.event_sender.send(ClusterEvent::InstanceNotJoined { instance: provider_id.to_owned(), why });
     }
 
     /// Sends an event for a new NodeClaim, which is how an autoscaler requests a node.

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use super::invariant_checker::ObjectsOfPools;
 use super::scenario::{InterruptStep, ScenarioStep, ScenarioTarget};
 use crate::api::registry::Resource;
+use crate::aws_step::AwsStep;
 use crate::cluster::{Cluster, ComponentClient};
 
 /// Kind, name and namespace of an object.
@@ -47,11 +48,15 @@ impl<'c> ScenarioActor<'c> {
     /// step, such as `steps[0]`.
     pub(super) fn perform(&mut self, step: &ScenarioStep, path: &str, objects: &ObjectsOfPools) -> Vec<String> {
         let mut errors = Vec::new();
+        if let Some(aws) = &step.aws {
+            let failures = self.perform_on_account(aws);
+            errors.extend(failures.into_iter().map(|failure| format!("{path}.aws.{failure}")));
+        }
         let mut record_error = |action: &str, outcome: Result<(), String>| {
             errors.extend(outcome.err().map(|message| format!("{path}.{action}: {message}")));
         };
         for (index, object) in step.apply.iter().enumerate() {
-            record_error(&format!("apply[{index}]"), self.apply(object));
+            record_error(&format!("apply[{index}]"), self.apply(&Value::Object(object.clone())));
         }
         if let Some(scale) = &step.scale {
             let target =
@@ -67,7 +72,7 @@ impl<'c> ScenarioActor<'c> {
         }
         if let Some(patch) = &step.patch {
             let target = self.resolve(&patch.target(), objects);
-            record_error("patch", target.and_then(|target| self.merge(&target, &patch.merge)));
+            record_error("patch", target.and_then(|target| self.merge(&target, &Value::Object(patch.merge.clone()))));
         }
         if let Some(edit) = &step.edit_status {
             let patch = json!({"status": edit.status()});
@@ -82,6 +87,38 @@ impl<'c> ScenarioActor<'c> {
             record_error("interrupt", self.interrupt(interruption, objects));
         }
         errors
+    }
+
+    /// Changes the account of the attached cloud. Returns the actions that failed.
+    fn perform_on_account(&self, step: &AwsStep) -> Vec<String> {
+        match self.cluster.api().attached_cloud() {
+            Some(cloud) => cloud.perform(step).err().unwrap_or_default(),
+            None => vec!["the cluster has no AWS account; add `provider: aws` to the scenario".to_owned()],
+        }
+    }
+
+    /// Returns the number of live instances of the attached cloud; 0 without one.
+    pub(super) fn live_instances(&self) -> usize {
+        self.cluster.api().attached_cloud().map_or(0, |cloud| cloud.live_instances().len())
+    }
+
+    /// Returns the objects of a list.
+    pub(super) fn list(&self, path: &str) -> Vec<Value> {
+        let body = self.client.send(Method::GET, path, "application/json", &Value::Null).unwrap_or_default();
+        let mut list: Value = serde_json::from_slice(&body).unwrap_or_default();
+        match list["items"].take() {
+            Value::Array(items) => items,
+            _ => Vec::new(),
+        }
+    }
+
+    /// Returns the object that a target names.
+    pub(super) fn get_object(&mut self, target: &ScenarioTarget, objects: &ObjectsOfPools) -> Result<Value, String> {
+        let name = self.resolve(target, objects)?;
+        let path = self.path(&name, None)?;
+        let body = self.client.send(Method::GET, &path, "application/json", &Value::Null);
+        let body = body.map_err(|error| error.message().to_owned())?;
+        serde_json::from_slice(&body).map_err(|error| error.to_string())
     }
 
     /// Returns the object that a target names. Selects some object of the NodePool if it has no

@@ -10,8 +10,8 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
-use super::durations::{self, DurationText};
 use crate::cloud::{CloudFault, CloudFaultRule};
+use crate::durations::{self, DurationText};
 use crate::faults::{Fault, FaultRule};
 
 /// Prefix of the user agent of the system under test.
@@ -162,6 +162,47 @@ impl FaultSetting {
         self.from <= until && self.until.is_none_or(|end| end > from)
     }
 
+    /// Reads a fault of a scenario file, in either form.
+    pub(super) fn from_tree(tree: &Value) -> Result<Self, String> {
+        match tree {
+            Value::String(text) => text.parse(),
+            Value::Object(_) => {
+                let fields: FaultFields = serde_json::from_value(tree.clone()).map_err(|cause| cause.to_string())?;
+                let rate = fields.rate.map(|rate| match rate {
+                    RateValue::Number(number) => parse_rate(&number.to_string()),
+                    RateValue::Text(text) => parse_rate(&text),
+                });
+                let setting = Self {
+                    fault: fields.fault.parse()?,
+                    per_million: rate.transpose()?,
+                    from: fields.from.unwrap_or_default(),
+                    until: fields.until,
+                };
+                setting.check_window()
+            }
+            other => Err(format!(
+                "{other} is not a fault; write for example `hung-request` or \
+                 `{{fault: hung-request, rate: 0.05, from: 10m, until: 20m}}`"
+            )),
+        }
+    }
+
+    /// Fails if the window contains no time between `since` and `end`, both since the start of the
+    /// run: the fault would never be active.
+    pub fn check_active(&self, since: Duration, end: Duration) -> Result<(), String> {
+        if self.from >= end {
+            return Err("the window begins at the end of the scenario or later, so the fault is never active; both \
+                        ends of a window are times since the start of the run"
+                .to_owned());
+        }
+        if self.until.is_some_and(|until| until <= since) {
+            return Err("the window ends before the step, so the fault is never active; both ends of a window are \
+                        times since the start of the run"
+                .to_owned());
+        }
+        Ok(())
+    }
+
     fn check_window(self) -> Result<Self, String> {
         if self.until.is_some_and(|until| until <= self.from) {
             return Err("until: must be later than `from`; both are times since the start of the run".to_owned());
@@ -231,27 +272,7 @@ enum RateValue {
 
 impl<'de> Deserialize<'de> for FaultSetting {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        match Value::deserialize(deserializer)? {
-            Value::String(text) => text.parse().map_err(D::Error::custom),
-            tree @ Value::Object(_) => {
-                let fields: FaultFields = serde_json::from_value(tree).map_err(D::Error::custom)?;
-                let rate = fields.rate.map(|rate| match rate {
-                    RateValue::Number(number) => parse_rate(&number.to_string()),
-                    RateValue::Text(text) => parse_rate(&text),
-                });
-                let setting = Self {
-                    fault: fields.fault.parse().map_err(D::Error::custom)?,
-                    per_million: rate.transpose().map_err(D::Error::custom)?,
-                    from: fields.from.unwrap_or_default(),
-                    until: fields.until,
-                };
-                setting.check_window().map_err(D::Error::custom)
-            }
-            other => Err(D::Error::custom(format!(
-                "{other} is not a fault; write for example `hung-request` or \
-                 `{{fault: hung-request, rate: 0.05, from: 10m, until: 20m}}`"
-            ))),
-        }
+        Self::from_tree(&Value::deserialize(deserializer)?).map_err(D::Error::custom)
     }
 }
 

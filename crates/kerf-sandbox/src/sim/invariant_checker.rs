@@ -2,7 +2,9 @@
 //! change in the order of the writes, and checks the invariants at each.
 
 mod consolidation;
+mod prices;
 mod scenario_steps;
+mod tracked_kind;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,41 +21,19 @@ use serde::de::DeserializeOwned;
 
 use super::cost_meter::CostMeter;
 use super::invariants;
-use super::report::{NodeReport, PodReport, Sample, SimulationReport, TimesToRun, Violation};
+use super::report::{
+    CostComparison, NodeReport, PlanComparisonReport, PodReport, Sample, SimulationReport, TimesToRun, Violation,
+};
 use super::steady::SteadyCheck;
 use crate::api::ObjectKey;
 use crate::cluster::{PRICE_LABEL, parse_micro_dollars};
 pub(super) use scenario_steps::ObjectsOfPools;
+pub(super) use tracked_kind::TrackedKind;
 
 /// Condition of a NodeClaim that holds the reason of its disruption.
 const DISRUPTION_REASON: &str = "DisruptionReason";
 /// Reason of claims without a disruption decision: expired, instance lost, or deleted by a user.
 const OTHER_REASON: &str = "Other";
-
-/// A kind of object that the checker receives.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum TrackedKind {
-    Pod,
-    Node,
-    Claim,
-    Pool,
-    Budget,
-}
-
-impl TrackedKind {
-    pub(super) const ALL: [Self; 5] = [Self::Pod, Self::Node, Self::Claim, Self::Pool, Self::Budget];
-
-    /// Returns API group and plural.
-    pub(super) fn resource(self) -> (&'static str, &'static str) {
-        match self {
-            Self::Pod => ("", "pods"),
-            Self::Node => ("", "nodes"),
-            Self::Claim => ("karpenter.sh", "nodeclaims"),
-            Self::Pool => ("karpenter.sh", "nodepools"),
-            Self::Budget => ("policy", "poddisruptionbudgets"),
-        }
-    }
-}
 
 /// A pod and its history.
 #[derive(Debug)]
@@ -103,7 +83,10 @@ pub(super) struct NodeRecord {
     pub(super) is_ready: bool,
     pub(super) is_initialized: bool,
     pub(super) is_protected: bool,
+    /// Price of its instance, or of its label.
     price: u64,
+    /// Price of its label; 0 for instances of an attached cloud, whose list has their prices.
+    label_price: u64,
     allocatable: ResourceList,
 }
 
@@ -141,12 +124,18 @@ pub(super) struct InvariantChecker {
     moves: BTreeMap<String, usize>,
     pub(super) evictions: usize,
     evictions_by_reason: BTreeMap<String, usize>,
+    /// Number of pods that ran on an instance when it ended.
+    pub(super) killed: usize,
     pub(super) steady_check: SteadyCheck,
+    /// Comparisons for the report alone.
+    pub(super) plan_comparisons: Vec<CostComparison>,
     pub(super) violations: Vec<Violation>,
     /// Violations about the list of instances so far, so that each is recorded once.
     pub(super) instance_violations: BTreeSet<String>,
     samples: Vec<Sample>,
     cost_meter: CostMeter,
+    /// Prices of the live instances of the attached cloud, by provider ID.
+    instance_prices: BTreeMap<String, u64>,
 }
 
 impl InvariantChecker {
@@ -168,11 +157,14 @@ impl InvariantChecker {
             moves: BTreeMap::new(),
             evictions: 0,
             evictions_by_reason: BTreeMap::new(),
+            killed: 0,
             steady_check: SteadyCheck::default(),
+            plan_comparisons: Vec::new(),
             violations: Vec::new(),
             instance_violations: BTreeSet::new(),
             samples: Vec::new(),
             cost_meter: CostMeter::new(started),
+            instance_prices: BTreeMap::new(),
         }
     }
 
@@ -270,6 +262,8 @@ impl InvariantChecker {
         let Some(node) = decode::<Node>(text) else { return };
         let node_labels = &node.metadata.labels;
         let is_ready = node.status.conditions.iter().any(|c| c.condition_type == "Ready" && c.status == "True");
+        let label_price = node_labels.get(PRICE_LABEL).map_or(0, parse_micro_dollars);
+        let instance_price = self.instance_prices.get(node.spec.provider_id.as_str()).copied();
         let record = NodeRecord {
             provider_id: node.spec.provider_id.clone(),
             pool: node_labels.get(labels::NODEPOOL).unwrap_or_default().to_owned(),
@@ -278,7 +272,8 @@ impl InvariantChecker {
             is_ready,
             is_initialized: node_labels.has_value(labels::INITIALIZED, "true"),
             is_protected: node.metadata.annotations.has_value(DO_NOT_DISRUPT, "true"),
-            price: node_labels.get(PRICE_LABEL).map_or(0, parse_micro_dollars),
+            price: instance_price.unwrap_or(label_price),
+            label_price,
             allocatable: node.status.allocatable.clone(),
         };
         if self.nodes.insert(node.metadata.name.clone(), record).is_none() {
@@ -295,13 +290,6 @@ impl InvariantChecker {
             self.recent.nodes_down += 1;
             self.on_nodes.remove(name);
             self.update_price(now);
-        }
-    }
-
-    fn update_price(&mut self, now: Timestamp) {
-        let rate = self.nodes.values().map(|node| node.price).sum();
-        if rate != self.cost_meter.rate {
-            self.cost_meter.set_rate(now, rate);
         }
     }
 
@@ -364,11 +352,6 @@ impl InvariantChecker {
         pods.filter(|pod| pod.status.phase == PodPhase::Pending && !pod.is_terminating())
     }
 
-    /// Returns the total price of all nodes.
-    pub(super) fn micro_dollars_per_hour(&self) -> u64 {
-        self.cost_meter.rate
-    }
-
     /// Returns pod counts, node count and price at this time.
     pub(super) fn sample(&self, now: Timestamp) -> Sample {
         let running = self.pods.values().filter(|record| record.pod.status.phase == PodPhase::Running).count();
@@ -397,12 +380,19 @@ impl InvariantChecker {
             seed,
             virtual_seconds: self.seconds_since_start(now),
             nodes: NodeReport { launched: self.launched, peak: self.peak_nodes, at_end: self.nodes.len() },
-            pods: PodReport { created, ran, pending, time_to_run: TimesToRun::of(self.times_to_run) },
+            pods: PodReport {
+                created,
+                ran,
+                pending,
+                killed: self.killed,
+                time_to_run: TimesToRun::of(self.times_to_run),
+            },
             moves: self.moves,
             evictions: self.evictions,
             evictions_by_reason: self.evictions_by_reason,
             cost: self.cost_meter.report(now),
             steady: self.steady_check.report(),
+            plan_comparison: PlanComparisonReport::of(&self.plan_comparisons),
             timeline: self.samples,
             violations: self.violations,
             fingerprint: format!("{fingerprint:016x}"),

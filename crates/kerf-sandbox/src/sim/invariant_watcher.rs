@@ -63,6 +63,12 @@ impl InvariantWatcher {
         self.checker.lock().evictions
     }
 
+    /// Returns the number of pods so far that ran on an instance of the attached cloud when it
+    /// ended, without pods of DaemonSets.
+    pub fn killed_pods(&self) -> usize {
+        self.checker.lock().killed
+    }
+
     pub(super) fn checker(&self) -> MutexGuard<'_, InvariantChecker> {
         self.checker.lock()
     }

@@ -249,6 +249,7 @@ pub(super) fn check_cloud(
     now: Timestamp,
 ) -> Option<Timestamp> {
     let instances = cloud.live_instances();
+    checker.record_instance_prices(&instances, now);
     let max_age = cloud.max_orphan_age().map(|age| SignedDuration::try_from(age).unwrap_or(SignedDuration::MAX));
     let mut violations: Vec<(&'static str, String)> = Vec::new();
     let mut by_claim: BTreeMap<&str, Vec<&str>> = BTreeMap::new();

@@ -28,6 +28,9 @@ impl NodeInstances {
             launched_at: created,
             // A Node that is being deleted still has its instance: finalizers keep both.
             state: InstanceState::Running,
+            internal_ip: None,
+            // The label of the Node has the price.
+            micro_dollars_per_hour: 0,
         });
     }
 }

@@ -31,6 +31,9 @@ pub struct SimulationReport {
     /// demand that.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub steady: Option<SteadyReport>,
+    /// Price of the nodes and of the best plan on average; `None` if the scenario compares none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub plan_comparison: Option<PlanComparisonReport>,
     /// Samples over time, oldest first.
     pub timeline: Vec<Sample>,
     /// Violations of invariants. Empty if the simulation succeeded.
@@ -49,6 +52,9 @@ pub struct PodReport {
     pub ran: usize,
     /// Number of pods pending at the end.
     pub pending: usize,
+    /// Number of pods that ran on an instance of the attached cloud when it ended, for example two
+    /// minutes after the notice of an interruption. Pods of DaemonSets do not count.
+    pub killed: usize,
     /// Time from creation to `Running`.
     pub time_to_run: TimesToRun,
 }
@@ -127,6 +133,39 @@ impl CostComparison {
     }
 }
 
+/// Price of the nodes and price of the best plan for the same pods, on average over all
+/// comparisons.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PlanComparisonReport {
+    /// Number of comparisons.
+    pub comparisons: usize,
+    /// Average price of the nodes per hour.
+    pub micro_dollars_per_hour: u64,
+    /// Average price of the best plan per hour.
+    pub best_micro_dollars_per_hour: u64,
+}
+
+impl PlanComparisonReport {
+    /// Returns the average of comparisons; `None` if there is none.
+    pub(super) fn of(comparisons: &[CostComparison]) -> Option<Self> {
+        let average = |price: fn(&CostComparison) -> u64| {
+            comparisons.iter().map(price).sum::<u64>().checked_div(comparisons.len() as u64)
+        };
+        Some(Self {
+            comparisons: comparisons.len(),
+            micro_dollars_per_hour: average(|comparison| comparison.micro_dollars_per_hour)?,
+            best_micro_dollars_per_hour: average(|comparison| comparison.best_micro_dollars_per_hour)?,
+        })
+    }
+
+    /// Returns the price of the nodes in thousandths of the best plan's price.
+    pub fn permille(&self) -> u64 {
+        let (price, best) = (self.micro_dollars_per_hour, self.best_micro_dollars_per_hour);
+        CostComparison { at_seconds: 0, micro_dollars_per_hour: price, best_micro_dollars_per_hour: best }.permille()
+    }
+}
+
 /// State of the cluster at one time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -169,6 +208,18 @@ impl TimesToRun {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_average_of_comparisons_is_that_of_both_prices() {
+        let comparison = |micro_dollars_per_hour, best_micro_dollars_per_hour| CostComparison {
+            at_seconds: 0,
+            micro_dollars_per_hour,
+            best_micro_dollars_per_hour,
+        };
+        assert_eq!(PlanComparisonReport::of(&[]), None);
+        let report = PlanComparisonReport::of(&[comparison(120, 100), comparison(300, 300)]).unwrap();
+        assert_eq!((report.comparisons, report.permille()), (2, 1050));
+    }
 
     #[test]
     fn percentiles_are_values_that_occurred() {

@@ -3,6 +3,7 @@
 //! it is a demonstration in real time.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
@@ -10,12 +11,13 @@ use jiff::{SignedDuration, Timestamp};
 use tokio::time::Instant;
 
 use super::actor::ScenarioActor;
+use super::expectations::{ControllerOutput, MatchedLog, failed_expectations};
 use super::faults::FaultSetting;
 use super::invariant_checker::RecentCounts;
 use super::invariant_watcher::InvariantWatcher;
 use super::invariants;
 use super::replicas::{ReplicaStart, Replicas};
-use super::report::{CostComparison, Sample, SimulationReport};
+use super::report::{Sample, SimulationReport};
 use super::scenario::{ControllerName, Scenario, ScenarioStep, Steady};
 use crate::cluster::{Cluster, ClusterCost};
 
@@ -32,12 +34,14 @@ const DEFAULT_UNCHANGED_FOR: Duration = Duration::from_hours(1);
 const MAX_SAMPLES: u32 = 48;
 
 /// A scenario and a seed, ready to run.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Simulation {
     /// The scenario to run.
     pub scenario: Scenario,
     /// Seed of all random numbers.
     pub seed: u64,
+    /// Log and metrics of the controllers, for expectations; `None` if they are not collected.
+    pub output: Option<Arc<dyn ControllerOutput>>,
 }
 
 /// A line of progress for a person watching the simulation.
@@ -79,11 +83,13 @@ impl Simulation {
         self.set_faults(cluster, faults);
 
         let mut actor = ScenarioActor::new(cluster, self.seed);
+        let mut matched_log = MatchedLog::default();
         let end = started + self.scenario.until;
         let every = (self.scenario.until / MAX_SAMPLES).max(POLL_INTERVAL);
         let mut steps = self.scenario.timeline().into_iter().peekable();
         let (mut next_tick, mut next_sample) = (started + POLL_INTERVAL, started);
-        let mut next_comparison = self.scenario.steady.map(|steady| started + steady.from);
+        let comparison_times = self.scenario.comparison_times();
+        let mut next_comparison = comparison_times.map(|(from, _)| started + from);
         loop {
             let next_step = steps.peek().map(|timed| started + timed.at);
             let timers = [next_step, next_comparison, replicas.next_due()];
@@ -92,11 +98,17 @@ impl Simulation {
             let at = started.elapsed();
             let now = clock.now();
             replicas.advance();
-            if let (Some(steady), Some(due)) = (self.scenario.steady, next_comparison.filter(|due| *due <= wake)) {
+            if let (Some((_, interval)), Some(due)) = (comparison_times, next_comparison.filter(|due| *due <= wake)) {
                 let settled = at.saturating_sub(COST_SETTLE_TIME);
                 let is_faulty = faults.iter().any(|fault| fault.overlaps(settled, at));
-                check_cost(&watcher, &steady, if is_faulty { None } else { best_price().await }, now);
-                next_comparison = Some(due + steady.every);
+                match &self.scenario.steady {
+                    Some(steady) => {
+                        let best = if is_faulty { None } else { best_price().await };
+                        check_cost(&watcher, steady, best, now);
+                    }
+                    None => record_plan_price(&watcher, best_price().await, now),
+                }
+                next_comparison = Some(due + interval);
             }
             while let Some(timed) = steps.next_if(|timed| started + timed.at <= wake) {
                 let step = timed.step;
@@ -106,8 +118,11 @@ impl Simulation {
                 }
                 let path = format!("steps[{}]", timed.index);
                 if let Some(expected) = &step.expect {
+                    let objects = watcher.checker().objects_of_pools();
+                    let output = self.output.as_deref();
+                    let failed = failed_expectations(expected, output, &mut actor, &objects, &mut matched_log);
                     let mut checker = watcher.checker();
-                    for difference in checker.unexpected_counts(expected) {
+                    for difference in checker.unexpected_counts(expected).into_iter().chain(failed) {
                         checker.record_violation(now, "expectations hold", format!("{path}.expect: {difference}"));
                     }
                 }
@@ -211,12 +226,7 @@ fn check_cost(watcher: &InvariantWatcher, steady: &Steady, best: Option<u64>, no
     let unchanged_for = steady.unchanged_for.unwrap_or(DEFAULT_UNCHANGED_FOR);
     checker.steady_check.start(SignedDuration::try_from(unchanged_for).unwrap_or(SignedDuration::MAX));
     let Some(best_micro_dollars_per_hour) = best else { return };
-    let at_seconds = checker.seconds_since_start(now);
-    let comparison = CostComparison {
-        at_seconds,
-        micro_dollars_per_hour: checker.micro_dollars_per_hour(),
-        best_micro_dollars_per_hour,
-    };
+    let comparison = checker.compare_cost(best_micro_dollars_per_hour, now);
     checker.steady_check.add_comparison(comparison);
     if comparison.permille() > 1000 + 10 * u64::from(steady.cost_within_percent) {
         let message = format!(
@@ -224,6 +234,15 @@ fn check_cost(watcher: &InvariantWatcher, steady: &Steady, best: Option<u64>, no
             comparison.micro_dollars_per_hour
         );
         checker.record_violation(now, "cost is close to the best plan", message);
+    }
+}
+
+/// Records the price of the nodes and that of the best plan for the report.
+fn record_plan_price(watcher: &InvariantWatcher, best: Option<u64>, now: Timestamp) {
+    let mut checker = watcher.checker();
+    if let Some(best) = best {
+        let comparison = checker.compare_cost(best, now);
+        checker.plan_comparisons.push(comparison);
     }
 }
 

@@ -1,6 +1,8 @@
 //! The format of scenario files: what happens to a cluster, and when. Reading a file reports all
 //! its errors at once. The JSON schema of the format is derived from these types.
 
+mod expect;
+mod fields;
 mod read;
 mod steps;
 
@@ -10,12 +12,13 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::durations::{self, DurationText};
 use super::faults::FaultSetting;
+use crate::durations::{self, DurationText};
+pub use expect::{ConditionExpectation, EventExpectation, ExpectStep, LogExpectation};
 pub use read::ScenarioError;
 pub use steps::{
-    ClockStep, ControllerName, EditStatusStep, ExpectStep, InterruptStep, PatchStep, ScaleStep, ScenarioStep,
-    ScenarioTarget, StopStep,
+    ClockStep, ControllerName, EditStatusStep, InterruptStep, PatchStep, ScaleStep, ScenarioStep, ScenarioTarget,
+    StopStep,
 };
 
 /// A timed sequence of steps for a cluster.
@@ -23,8 +26,15 @@ pub use steps::{
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Scenario {
     /// Name of the scenario, for the report.
+    #[schemars(length(min = 1))]
     pub name: String,
-    /// Length of the safety phase.
+    /// Cloud provider of the controllers; `kwok` if not set. The flag `--provider` wins.
+    #[serde(default)]
+    pub provider: Option<ScenarioProvider>,
+    /// Settings of the controllers.
+    #[serde(default)]
+    pub controller: ControllerOptions,
+    /// Length of the safety phase, at most 8784h.
     #[serde(deserialize_with = "durations::required")]
     #[schemars(with = "DurationText")]
     pub until: Duration,
@@ -33,13 +43,16 @@ pub struct Scenario {
     pub instant: bool,
     /// Number of nodes that exist from the start and that no autoscaler manages.
     #[serde(default)]
+    #[schemars(range(max = 5_000))]
     pub nodes: u32,
     /// Number of pods that are expected to stay pending. More pending pods at the end are a
     /// violation.
     #[serde(default)]
+    #[schemars(range(max = 1_000_000))]
     pub pending: usize,
     /// Number of replicas of the controller from the start, which elect a leader. One if not set.
     #[serde(default)]
+    #[schemars(range(max = 10))]
     pub replicas: Option<u32>,
     /// Faults that are active from the start.
     #[serde(default)]
@@ -47,8 +60,38 @@ pub struct Scenario {
     /// Demands a steady cluster from a given time on.
     #[serde(default)]
     pub steady: Option<Steady>,
+    /// Compares the price of the nodes with that of the best plan, for the report. Not in a
+    /// scenario with `steady`, which compares them too.
+    #[serde(default)]
+    pub plan_comparison: Option<PlanComparison>,
     /// Steps, ordered by time.
     pub steps: Vec<ScenarioStep>,
+}
+
+/// A cloud provider.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum ScenarioProvider {
+    /// Simulated instances, as Nodes.
+    Kwok,
+    /// An EC2 in memory.
+    Aws,
+}
+
+/// Settings of the controllers that a scenario needs.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ControllerOptions {
+    /// Feature gates, for example `NodeRepair=true`, instead of `--feature-gates`.
+    #[serde(default)]
+    pub feature_gates: Option<String>,
+    /// True if zonal shifts are honoured, with `provider: aws`.
+    #[serde(default)]
+    pub enable_zonal_shift: bool,
+    /// Name of the interruption queue, with `provider: aws`; that of the cluster if not set, and no
+    /// queue if empty.
+    #[serde(default)]
+    pub interruption_queue: Option<String>,
 }
 
 /// Demands that a cluster with constant demand is steady: pods of unchanged workloads are not
@@ -60,8 +103,8 @@ pub struct Steady {
     #[serde(deserialize_with = "durations::required")]
     #[schemars(with = "DurationText")]
     pub from: Duration,
-    /// Interval of the cost comparisons from then on. No comparison is made while a fault is active
-    /// and for half an hour afterwards.
+    /// Interval of the cost comparisons from then on, at least 1s. No comparison is made while a
+    /// fault is active and for half an hour afterwards.
     #[serde(deserialize_with = "durations::required")]
     #[schemars(with = "DurationText")]
     pub every: Duration,
@@ -70,7 +113,23 @@ pub struct Steady {
     #[schemars(with = "DurationText")]
     pub unchanged_for: Option<Duration>,
     /// Allowed excess of the nodes' cost over the best plan's cost, in percent.
+    #[schemars(range(max = 10_000))]
     pub cost_within_percent: u32,
+}
+
+/// Times at which the price of the nodes is compared with the price of the nodes that the engine
+/// would launch for the same pods if there were none.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct PlanComparison {
+    /// Time of the first comparison, since the start.
+    #[serde(deserialize_with = "durations::required")]
+    #[schemars(with = "DurationText")]
+    pub from: Duration,
+    /// Interval of the comparisons from then on, at least 1s.
+    #[serde(deserialize_with = "durations::required")]
+    #[schemars(with = "DurationText")]
+    pub every: Duration,
 }
 
 /// One occurrence of a step.
@@ -86,6 +145,12 @@ impl Scenario {
     /// Returns the JSON schema of scenario files.
     pub fn json_schema() -> Value {
         schemars::schema_for!(Scenario).to_value()
+    }
+
+    /// Returns the times of the cost comparisons: the first, and the interval.
+    pub(super) fn comparison_times(&self) -> Option<(Duration, Duration)> {
+        let plan = self.plan_comparison.map(|plan| (plan.from, plan.every));
+        self.steady.map(|steady| (steady.from, steady.every)).or(plan)
     }
 
     /// Returns true if the replicas of the controller have to elect a leader: a step changes their

@@ -112,10 +112,36 @@ async fn two_live_instances_of_one_claim_are_reported_at_once() {
     );
 }
 
+#[tokio::test(start_paused = true)]
+async fn pods_that_run_on_an_instance_when_it_ends_are_counted() {
+    let cluster = start_with_claims().await;
+    let cloud = TinyCloud::attach(cluster.api());
+    let watcher = InvariantWatcher::start(&cluster);
+    for _ in 0..2 {
+        cloud.launch("zone-a", None);
+    }
+    advance_seconds(20).await;
+    for (pod, node) in [("a", "tiny-1"), ("b", "tiny-1"), ("moved", "tiny-2")] {
+        let containers = json!([{"name": "c", "image": "i"}]);
+        let spec = json!({"nodeName": node, "tolerations": [{"operator": "Exists"}], "containers": containers});
+        let pod = json!({"metadata": {"name": pod}, "spec": spec});
+        create(&cluster, "/api/v1/namespaces/default/pods", pod).await;
+    }
+    advance_seconds(20).await;
+    delete(&cluster, "/api/v1/namespaces/default/pods/moved", json!({})).await;
+    advance_seconds(40).await;
+    cloud.terminate("tiny://2");
+    advance_seconds(1).await;
+    assert_eq!(watcher.killed_pods(), 0);
+    cloud.terminate("tiny://1");
+    advance_seconds(600).await;
+    assert_eq!(watcher.killed_pods(), 2);
+}
+
 /// Runs a scenario of one minute without steps and without an autoscaler.
 async fn simulate(cluster: &Cluster) -> Vec<String> {
     let scenario = Scenario::read(json!({"name": "quiet", "until": "1m", "steps": []})).unwrap();
-    let simulation = Simulation { scenario, seed: 1 };
+    let simulation = Simulation { scenario, seed: 1, output: None };
     let report = simulation.run(cluster, |_| Box::pin(std::future::pending()), async || None, drop).await;
     texts(&report.violations)
 }

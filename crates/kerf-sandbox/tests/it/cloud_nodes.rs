@@ -282,8 +282,8 @@ impl SimulatedCloud for AlwaysDue {
         Some(now)
     }
 
-    fn node_registration(&self, _: &str) -> Option<NodeRegistration> {
-        None
+    fn node_registration(&self, _: &str) -> Result<NodeRegistration, String> {
+        Err("it has no nodes".into())
     }
 
     fn interrupt(&self, _: &str) {}
@@ -296,4 +296,21 @@ async fn a_cloud_that_is_always_due_does_not_stop_time() {
     cluster.add_nodes(1).unwrap();
     advance_seconds(5).await;
     assert_eq!(nodes(&cluster).await, ["node-1 True"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_has_the_address_of_its_instance() {
+    let cluster = start(Timing::INSTANT);
+    let cloud = TinyCloud::attach(cluster.api());
+    cloud.launch("zone-a", None);
+    advance_seconds(15).await;
+    let addresses = read(&cluster, &format!("{NODES}/tiny-1")).await.unwrap()["status"]["addresses"].clone();
+    assert_eq!(addresses[0], json!({"type": "InternalIP", "address": "10.9.0.1"}));
+    // A cluster that continues on a copy of the objects knows the address too.
+    let copy = Cluster::start_from(
+        cluster.api(),
+        ClusterConfig { clock: cluster.api().clock(), seed: 2, timing: Timing::INSTANT },
+    );
+    advance_seconds(600).await;
+    assert_eq!(read(&copy, &format!("{NODES}/tiny-1")).await.unwrap()["status"]["addresses"], addresses);
 }

@@ -8,6 +8,7 @@ mod cloud_invariants;
 mod cloud_nodes;
 mod cluster;
 mod custom;
+mod documented;
 mod faults;
 mod fidelity;
 mod kubectl;

@@ -19,8 +19,9 @@ fn published_schema() -> Value {
 /// Returns all shipped scenarios with their file names.
 fn shipped_scenarios() -> Vec<(String, Value)> {
     let mut scenarios = Vec::new();
-    for entry in fs::read_dir(repository().join("scenarios")).unwrap() {
-        let path = entry.unwrap().path();
+    let folders = ["scenarios", "scenarios/aws"].map(|folder| fs::read_dir(repository().join(folder)).unwrap());
+    let paths = folders.into_iter().flatten().map(|entry| entry.unwrap().path());
+    for path in paths.filter(|path| path.is_file()) {
         let tree: serde_yaml_ng::Value = serde_yaml_ng::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
         scenarios.push((path.display().to_string(), serde_json::to_value(tree).unwrap()));
     }
@@ -58,6 +59,10 @@ fn violation(root: &Value, schema: &Value, value: &Value, path: &str) -> Option<
                 };
                 let fits = rule.as_array().map_or_else(|| is(rule), |names| names.iter().any(is));
                 (!fits).then(|| format!("{path}: is not of type {rule}"))
+            }
+            "minLength" => {
+                let is_short = value.as_str().is_some_and(|text| (text.len() as u64) < rule.as_u64().unwrap());
+                is_short.then(|| format!("{path}: is too short"))
             }
             "enum" => (!rule.as_array().unwrap().contains(value)).then(|| format!("{path}: is not one of {rule}")),
             "const" => (rule != value).then(|| format!("{path}: is not {rule}")),
@@ -106,7 +111,7 @@ fn the_published_schema_is_that_of_the_parser() {
 #[test]
 fn all_shipped_scenarios_are_valid_and_satisfy_the_schema() {
     let (schema, scenarios) = (published_schema(), shipped_scenarios());
-    assert!(scenarios.len() >= 30, "{} scenarios", scenarios.len());
+    assert!(scenarios.len() >= 60, "{} scenarios", scenarios.len());
     for (file, tree) in scenarios {
         assert_eq!(violation(&schema, &schema, &tree, ""), None, "{file}");
         if let Err(errors) = Scenario::read(tree) {
@@ -115,10 +120,36 @@ fn all_shipped_scenarios_are_valid_and_satisfy_the_schema() {
     }
 }
 
-/// Returns the keys that the parser expects at the place of an unknown one.
+/// Returns the paths of all numbers of a schema that have no lower or no upper bound.
+fn unbounded_numbers(schema: &Value, path: &str) -> Vec<String> {
+    match schema {
+        Value::Object(fields) => {
+            let is_number = |value: &Value| ["integer", "number"].iter().any(|name| value == name);
+            let has_number = match fields.get("type") {
+                Some(Value::Array(names)) => names.iter().any(is_number),
+                other => other.is_some_and(is_number),
+            };
+            let is_unbounded = has_number && !(fields.contains_key("minimum") && fields.contains_key("maximum"));
+            let own = is_unbounded.then(|| path.to_owned());
+            let inner = fields.iter().flat_map(|(name, value)| unbounded_numbers(value, &format!("{path}/{name}")));
+            own.into_iter().chain(inner).collect()
+        }
+        Value::Array(items) => {
+            items.iter().enumerate().flat_map(|(i, item)| unbounded_numbers(item, &format!("{path}/{i}"))).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+#[test]
+fn every_number_of_the_format_has_bounds() {
+    assert_eq!(unbounded_numbers(&Scenario::json_schema(), ""), [] as [&str; 0]);
+}
+
+/// Returns the keys that the types of the parser expect at the place of an unknown one.
 fn expected_keys(tree: Value) -> Vec<String> {
-    let errors = Scenario::read(tree).map(drop).unwrap_err();
-    let text = errors.iter().map(ToString::to_string).find(|text| text.contains("unknown field")).unwrap();
+    let text = serde_json::from_value::<Scenario>(tree).map(drop).unwrap_err().to_string();
+    assert!(text.contains("unknown field"), "{text}");
     let mut keys: Vec<String> = text.split('`').skip(3).step_by(2).map(str::to_owned).collect();
     keys.sort();
     keys
@@ -135,12 +166,19 @@ fn the_parser_and_the_schema_know_the_same_keys() {
         (String::new(), json!({"name": "x", "until": "1m", "steps": [], "?": 1})),
         ("ScenarioStep".to_owned(), json!({"name": "x", "until": "1m", "steps": [{"at": "0s", "?": 1}]})),
         ("Steady".to_owned(), json!({"name": "x", "until": "1m", "steps": [], "steady": unknown()})),
+        ("PlanComparison".to_owned(), json!({"name": "x", "until": "1m", "steps": [], "planComparison": unknown()})),
         ("ScaleStep".to_owned(), step("scale", unknown())),
         ("ScenarioTarget".to_owned(), step("delete", target())),
         ("PatchStep".to_owned(), step("patch", target())),
         ("EditStatusStep".to_owned(), step("editStatus", target())),
         ("InterruptStep".to_owned(), step("interrupt", unknown())),
         ("ExpectStep".to_owned(), step("expect", unknown())),
+        ("ConditionExpectation".to_owned(), step("expect", json!({"conditions": [unknown()]}))),
+        ("AwsStep".to_owned(), step("aws", unknown())),
+        ("InstanceSelector".to_owned(), step("aws", json!({"reclaim": unknown()}))),
+        ("StockOutStep".to_owned(), step("aws", json!({"stockOut": unknown()}))),
+        ("CallFaultStep".to_owned(), step("aws", json!({"callFault": unknown()}))),
+        ("ControllerOptions".to_owned(), json!({"name": "x", "until": "1m", "steps": [], "controller": unknown()})),
         ("Fault".to_owned(), step("faults", json!([{"fault": "error", "?": 1}]))),
     ] {
         let found = if definition.is_empty() { &schema } else { &schema["$defs"][&definition] };
@@ -163,6 +201,10 @@ fn the_schema_rejects_what_the_parser_rejects() {
         json!({"name": "x", "until": "1m", "steps": [{"at": "0s", "replicas": "two"}]}),
         json!({"name": "x", "until": "1m", "steps": [], "faults": [{"fault": "rain"}]}),
         json!({"name": "x", "until": "1m", "steps": [], "faults": [{"fault": "error", "rate": 2}]}),
+        json!({"name": "", "until": "1m", "steps": []}),
+        json!({"name": "x", "until": "1m", "steps": [], "nodes": 100_000}),
+        json!({"name": "x", "until": "1m", "steps": [{"at": "0s", "interrupt": {"count": 0}}]}),
+        json!({"name": "x", "until": "1m", "steps": [{"at": "0s", "apply": [["Pod"]]}]}),
     ] {
         assert!(violation(&schema, &schema, &tree, "").is_some(), "{tree}");
         assert!(Scenario::read(tree.clone()).is_err(), "{tree}");

@@ -1,6 +1,7 @@
 //! A small cloud with instances of its own, for the tests of [`kerf_sandbox::SimulatedCloud`]. An
 //! instance is pending for ten seconds and shuts down for thirty.
 
+use std::net::Ipv4Addr;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -73,6 +74,8 @@ impl TinyCloud {
             capacity_type: "spot".into(),
             launched_at: self.clock.now(),
             state: InstanceState::Pending,
+            internal_ip: Some(Ipv4Addr::new(10, 9, 0, 1)),
+            micro_dollars_per_hour: 50_000,
         };
         state.instances.push(TinyInstance { listed, due });
         drop(state);
@@ -159,14 +162,15 @@ impl SimulatedCloud for TinyCloud {
         next
     }
 
-    fn node_registration(&self, provider_id: &str) -> Option<NodeRegistration> {
+    fn node_registration(&self, provider_id: &str) -> Result<NodeRegistration, String> {
         let state = self.state();
         if state.broken.iter().any(|broken| broken == provider_id) {
-            return None;
+            return Err("the user data is wrong".into());
         }
-        let instance = state.instances.iter().find(|instance| instance.listed.provider_id == provider_id)?;
+        let instance = state.instances.iter().find(|instance| instance.listed.provider_id == provider_id);
+        let instance = instance.ok_or("there is no such instance")?;
         let quantity = |name: &str, amount: &str| (name.to_owned(), Quantity(amount.to_owned()));
-        Some(NodeRegistration {
+        Ok(NodeRegistration {
             name: state.node_name.clone().unwrap_or_else(|| provider_id.replace("://", "-")),
             labels: [("topology.kubernetes.io/zone".into(), instance.listed.zone.clone())].into(),
             taints: vec![Taint {

@@ -78,10 +78,16 @@ pub(crate) enum Question {
     /// The user data of a node.
     #[value(name = "userdata")]
     UserData,
+    /// Launches, deletions and reads of instances, step by step.
+    Launch,
     /// The hash of a node class, version v5.
     Hash,
     /// The images of a node class.
     Ami,
+    /// The reason why a claim has drifted.
+    Drift,
+    /// Messages of the interruption queue.
+    Interruption,
     /// One run of the controller of node classes.
     #[value(name = "nodeclass")]
     NodeClass,
@@ -160,6 +166,12 @@ impl TypedAwsServe {
             let message = format!("--cluster-endpoint: \"{endpoint}\" is not a URL with scheme and host");
             problems.push(Problem::new(message).with_hint("give for example https://127.0.0.1:6443"));
         }
+        if !is_kubernetes_version(&self.kubernetes_version) {
+            let message = format!("--kubernetes-version: \"{}\" is not a version of EKS", self.kubernetes_version);
+            let example = crate::program::SANDBOX_KUBERNETES_VERSION;
+            problems
+                .push(Problem::new(message).with_hint(format!("give major and minor version, for example {example}")));
+        }
         if !problems.is_empty() {
             return Err(CommandFailure::BadInput(problems));
         }
@@ -169,5 +181,26 @@ impl TypedAwsServe {
             kubernetes_version: self.kubernetes_version,
             port: self.port,
         }))
+    }
+}
+
+/// Returns true for a version as EKS writes it, such as `1.34`.
+fn is_kubernetes_version(text: &str) -> bool {
+    let is_number = |part: &str| part.parse::<u8>().is_ok_and(|number| number.to_string() == part);
+    text.split_once('.').is_some_and(|(major, minor)| is_number(major) && is_number(minor))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_kubernetes_version;
+
+    #[test]
+    fn a_kubernetes_version_has_a_major_and_a_minor_number() {
+        for valid in ["1.34", "1.36", "2.0"] {
+            assert!(is_kubernetes_version(valid), "{valid}");
+        }
+        for invalid in ["", "foo", "1", "1.", ".34", "1.34.2", "v1.34", "1.034", "1.+4", "1.34 "] {
+            assert!(!is_kubernetes_version(invalid), "{invalid}");
+        }
     }
 }

@@ -1,22 +1,23 @@
 //! Settings of the AWS provider (spec 07 section 2.3). Each is a flag and an environment variable
 //! of the same name, as in Karpenter.
 
+mod instance_types;
+
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use clap::Args;
 use http::Uri;
 use kerf_aws::AwsSettings;
 
-use super::setting_reader::SettingReader;
-use super::settings::parse_bool;
+use super::setting_reader::{SettingReader, names_of_given};
 use crate::exit::Problem;
 use crate::program::ProviderName;
+pub(super) use instance_types::TypedInstanceTypeSettings;
 
 /// Shortest time for which images, subnets and security groups are not described again.
 const REFRESH_INTERVAL_MIN: Duration = Duration::from_mins(1);
-
-/// AWS feature gates of Karpenter 1.15 whose features this release does not have.
-const UNUSED_GATES: [&str; 3] = ["DRANVIDIAGPU", "DRAEFA", "RebootForRepair"];
 
 /// Flags of the AWS provider.
 #[derive(Debug, Default, Args)]
@@ -37,16 +38,11 @@ pub(super) struct TypedAwsSettings {
     /// Read the Kubernetes version from EKS instead of the API server [default: false].
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     eks_control_plane: Option<String>,
-    /// Fraction of an instance's memory that is assumed lost until its node has reported it
-    /// [default: 0.075].
-    #[arg(long, value_name = "FRACTION", allow_hyphen_values = true)]
-    vm_memory_overhead_percent: Option<f64>,
+    #[command(flatten)]
+    instance_types: TypedInstanceTypeSettings,
     /// Name of the SQS queue with interruption messages [default: none].
     #[arg(long, value_name = "NAME")]
     interruption_queue: Option<String>,
-    /// Network interfaces of each instance that pods cannot use [default: 0].
-    #[arg(long, value_name = "NUMBER", allow_hyphen_values = true)]
-    reserved_enis: Option<i64>,
     /// Validate node classes without dry runs [default: false].
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     disable_dry_run: Option<String>,
@@ -62,10 +58,6 @@ pub(super) struct TypedAwsSettings {
     /// Time for which security groups are not described again; at least 1m [default: 1m].
     #[arg(long, value_name = "DURATION")]
     security_group_refresh_interval: Option<String>,
-    /// AWS feature gates: `NodeClassCEL=true` evaluates expressions in spec.kubelet [default:
-    /// NodeClassCEL=false].
-    #[arg(long, value_name = "NAME=BOOL,...")]
-    aws_feature_gates: Option<String>,
 }
 
 impl TypedAwsSettings {
@@ -76,11 +68,7 @@ impl TypedAwsSettings {
         match provider {
             ProviderName::Aws => Some(self.resolve_for_aws(reader)),
             ProviderName::Kwok => {
-                reader.warnings.extend(
-                    self.given_flags()
-                        .into_iter()
-                        .map(|flag| format!("--{flag} has no effect with --provider {}", ProviderName::Kwok.name())),
-                );
+                reader.warn_about_flags(&self.given_flags(), provider);
                 None
             }
         }
@@ -88,10 +76,8 @@ impl TypedAwsSettings {
 
     fn resolve_for_aws(self, reader: &mut SettingReader<'_>) -> AwsSettings {
         let cluster_name = reader.text(self.cluster_name, "CLUSTER_NAME").unwrap_or_default();
-        if cluster_name.is_empty() {
-            let hint = "set --cluster-name or CLUSTER_NAME to the name of the EKS cluster";
-            reader.problems.push(Problem::new("missing field, cluster-name").with_hint(hint));
-        }
+        let hint = "set --cluster-name or CLUSTER_NAME to the name of the EKS cluster";
+        reader.problems.extend(missing_cluster_name(&cluster_name, hint));
         let mut settings = AwsSettings::new(cluster_name);
         settings.cluster_endpoint = reader.text(self.cluster_endpoint, "CLUSTER_ENDPOINT");
         if let Some(endpoint) = settings.cluster_endpoint.as_deref().filter(|endpoint| !is_absolute_url(endpoint)) {
@@ -100,24 +86,14 @@ impl TypedAwsSettings {
             reader.problems.push(Problem::new(message).with_hint(hint));
         }
         settings.cluster_ca_bundle = reader.text(self.cluster_ca_bundle, "CLUSTER_CA_BUNDLE");
+        if settings.cluster_ca_bundle.as_deref().is_some_and(|bundle| !is_base64(bundle)) {
+            let hint = "give the certificates as base64, for example the output of `base64 -w0 ca.crt`";
+            reader.problems.push(Problem::new("cluster-ca-bundle is not valid base64").with_hint(hint));
+        }
         settings.isolated_vpc = reader.boolean(self.isolated_vpc.as_deref(), "isolated-vpc", false);
         settings.eks_control_plane = reader.boolean(self.eks_control_plane.as_deref(), "eks-control-plane", false);
-        let overhead = reader.number(self.vm_memory_overhead_percent, "VM_MEMORY_OVERHEAD_PERCENT", 0.075);
-        if overhead < 0.0 {
-            reader.problems.push(Problem::new("vm-memory-overhead-percent cannot be negative"));
-        } else if !overhead.is_finite() {
-            reader.problems.push(Problem::new("vm-memory-overhead-percent must be a finite number"));
-        }
-        settings.vm_memory_overhead_percent = overhead;
+        self.instance_types.apply(&mut settings, reader);
         settings.interruption_queue = reader.text(self.interruption_queue, "INTERRUPTION_QUEUE");
-        if let Some(queue) = &settings.interruption_queue {
-            reader.warnings.push(format!("the interruption queue {queue} is not read: this release cannot do it yet"));
-        }
-        let reserved_enis = reader.number(self.reserved_enis, "RESERVED_ENIS", 0_i64);
-        if reserved_enis < 0 {
-            reader.problems.push(Problem::new("reserved-enis cannot be negative"));
-        }
-        settings.reserved_enis = u32::try_from(reserved_enis.max(0)).unwrap_or(u32::MAX);
         settings.disable_dry_run = reader.boolean(self.disable_dry_run.as_deref(), "disable-dry-run", false);
         settings.enable_zonal_shift = reader.boolean(self.enable_zonal_shift.as_deref(), "enable-zonal-shift", false);
         settings.ami_refresh_interval = refresh_interval(reader, self.ami_refresh_interval, "AMI_REFRESH_INTERVAL");
@@ -125,8 +101,6 @@ impl TypedAwsSettings {
             refresh_interval(reader, self.subnet_refresh_interval, "SUBNET_REFRESH_INTERVAL");
         settings.security_group_refresh_interval =
             refresh_interval(reader, self.security_group_refresh_interval, "SECURITY_GROUP_REFRESH_INTERVAL");
-        let gates = reader.text(self.aws_feature_gates, "AWS_FEATURE_GATES").unwrap_or_default();
-        settings.node_class_cel = is_node_class_cel_enabled(&gates, reader);
         settings
     }
 
@@ -138,18 +112,26 @@ impl TypedAwsSettings {
             ("cluster-ca-bundle", self.cluster_ca_bundle.is_some()),
             ("isolated-vpc", self.isolated_vpc.is_some()),
             ("eks-control-plane", self.eks_control_plane.is_some()),
-            ("vm-memory-overhead-percent", self.vm_memory_overhead_percent.is_some()),
             ("interruption-queue", self.interruption_queue.is_some()),
-            ("reserved-enis", self.reserved_enis.is_some()),
             ("disable-dry-run", self.disable_dry_run.is_some()),
             ("enable-zonal-shift", self.enable_zonal_shift.is_some()),
             ("ami-refresh-interval", self.ami_refresh_interval.is_some()),
             ("subnet-refresh-interval", self.subnet_refresh_interval.is_some()),
             ("security-group-refresh-interval", self.security_group_refresh_interval.is_some()),
-            ("aws-feature-gates", self.aws_feature_gates.is_some()),
         ];
-        flags.into_iter().filter(|(_, is_given)| *is_given).map(|(name, _)| name).collect()
+        [names_of_given(flags), self.instance_types.given_flags()].concat()
     }
+}
+
+/// Returns the problem of a cluster whose name is empty.
+pub(super) fn missing_cluster_name(name: &str, hint: &str) -> Option<Problem> {
+    name.trim().is_empty().then(|| Problem::new("missing field, cluster-name").with_hint(hint))
+}
+
+/// Returns true for text that decodes to at least one byte. The text may have several lines.
+fn is_base64(text: &str) -> bool {
+    let text: String = text.split_whitespace().collect();
+    STANDARD.decode(text).is_ok_and(|bytes| !bytes.is_empty())
 }
 
 /// Returns true for a URL with scheme and host.
@@ -165,36 +147,6 @@ fn refresh_interval(reader: &mut SettingReader<'_>, flag: Option<String>, variab
         reader.problems.push(Problem::new(format!("{name} must be at least 1m")));
     }
     interval
-}
-
-/// Parses `Name=bool,…`. Unknown names are ignored with a warning.
-fn is_node_class_cel_enabled(text: &str, reader: &mut SettingReader<'_>) -> bool {
-    let mut is_enabled = false;
-    for token in text.split(',').map(str::trim).filter(|token| !token.is_empty()) {
-        let value = token.split_once('=').map(|(name, value)| (name.trim(), parse_bool(value.trim())));
-        match value {
-            None => {
-                let message = format!("parsing AWS feature gates, missing bool value for {token}");
-                reader.problems.push(Problem::new(message));
-            }
-            Some((_, None)) => {
-                let message = format!("parsing AWS feature gates, invalid value of {token}: it is not a boolean");
-                reader.problems.push(Problem::new(message));
-            }
-            Some(("NodeClassCEL", Some(value))) => is_enabled = value,
-            Some((known, Some(value))) if UNUSED_GATES.contains(&known) => {
-                if value {
-                    reader
-                        .warnings
-                        .push(format!("AWS feature gates: {known} has no effect: this release cannot do it yet"));
-                }
-            }
-            Some((unknown, Some(_))) => {
-                reader.warnings.push(format!("AWS feature gates: {unknown} is unknown and has no effect"));
-            }
-        }
-    }
-    is_enabled
 }
 
 #[cfg(test)]
@@ -288,6 +240,7 @@ mod tests {
             "--subnet-refresh-interval=59s",
             "--security-group-refresh-interval=30s",
             "--isolated-vpc=yes",
+            "--cluster-ca-bundle=!!!",
             "--aws-feature-gates=NodeClassCEL,NodeClassCEL=maybe",
         ];
         let (_, problems, _) = resolve(ProviderName::Aws, &arguments, &[]);
@@ -296,16 +249,30 @@ mod tests {
             [
                 "missing field, cluster-name",
                 "cluster endpoint URL is not valid (cluster-endpoint=10.0.0.1)",
+                "cluster-ca-bundle is not valid base64",
                 "--isolated-vpc: \"yes\" is not a valid value, must be true or false",
                 "vm-memory-overhead-percent cannot be negative",
                 "reserved-enis cannot be negative",
+                "parsing AWS feature gates, missing bool value for NodeClassCEL",
+                "parsing AWS feature gates, invalid value of NodeClassCEL=maybe: it is not a boolean",
                 "ami-refresh-interval must be at least 1m",
                 "subnet-refresh-interval must be at least 1m",
                 "security-group-refresh-interval must be at least 1m",
-                "parsing AWS feature gates, missing bool value for NodeClassCEL",
-                "parsing AWS feature gates, invalid value of NodeClassCEL=maybe: it is not a boolean",
             ]
         );
+    }
+
+    #[test]
+    fn a_ca_bundle_is_base64() {
+        let problems = |bundle: &str| {
+            resolve(ProviderName::Aws, &["--cluster-name=demo", &format!("--cluster-ca-bundle={bundle}")], &[]).1
+        };
+        for valid in ["", "Q0E=", "Q0E=\n", "LS0tLS1C\nRUdJTg=="] {
+            assert_eq!(problems(valid), [""; 0], "{valid}");
+        }
+        for invalid in ["!!!", " ", "Q0", "-----BEGIN CERTIFICATE-----\nQ0E=\n-----END CERTIFICATE-----"] {
+            assert_eq!(problems(invalid), ["cluster-ca-bundle is not valid base64"], "{invalid}");
+        }
     }
 
     // spec 07 #9
@@ -324,11 +291,11 @@ mod tests {
     }
 
     #[test]
-    fn parts_that_are_not_built_yet_are_named() {
+    fn the_interruption_queue_is_taken_without_a_warning() {
         let arguments = ["--cluster-name=demo", "--interruption-queue=q"];
-        let (_, problems, warnings) = resolve(ProviderName::Aws, &arguments, &[]);
-        assert_eq!(problems, [""; 0]);
-        assert_eq!(warnings, ["the interruption queue q is not read: this release cannot do it yet"]);
+        let (settings, problems, warnings) = resolve(ProviderName::Aws, &arguments, &[]);
+        assert_eq!(settings.and_then(|settings| settings.interruption_queue).as_deref(), Some("q"));
+        assert_eq!((problems, warnings), (vec![], vec![]));
     }
 
     #[test]

@@ -12,7 +12,7 @@ use kerf_aws::AwsSettings;
 use super::aws_settings::TypedAwsSettings;
 use super::provider::TypedProvider;
 use super::setting_reader::SettingReader;
-use super::settings::{Environment, MinValuesPolicy, Settings, TypedSettings};
+use super::settings::{Environment, Settings, TypedSettings};
 use crate::exit::CommandFailure;
 use crate::program::{Program, ProviderName, no_sdk_problem};
 
@@ -277,8 +277,7 @@ impl TypedController {
         };
         controller.settings.warnings.extend(reader.warnings);
         if let Some(aws) = &mut controller.aws {
-            aws.reserved_capacity = controller.settings.feature_gates.reserved_capacity;
-            aws.min_values_best_effort = controller.settings.min_values_policy == MinValuesPolicy::BestEffort;
+            controller.settings.apply_to_aws(aws);
         }
         if reader.problems.is_empty() { Ok(controller) } else { Err(CommandFailure::BadInput(reader.problems)) }
     }

@@ -5,13 +5,16 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use jiff::Timestamp;
+use kerf_aws::AwsSettings;
 
+use super::aws_settings::TypedInstanceTypeSettings;
 use super::input::{InputPath, TypedInput};
 use super::output::{Format, TypedOutput};
 use super::provider::TypedProvider;
+use super::setting_reader::SettingReader;
 use super::settings::{Environment, Settings, TypedSettings};
 use crate::exit::CommandFailure;
-use crate::program::ProviderName;
+use crate::program::{ProviderChoice, ProviderName, SANDBOX_CLUSTER_NAME};
 
 /// Print what the controller would do now, without doing it.
 #[derive(Debug, Args)]
@@ -68,6 +71,8 @@ pub(crate) struct TypedPlan {
     output: TypedOutput,
     #[command(flatten)]
     settings: TypedSettings,
+    #[command(flatten)]
+    instance_type_settings: TypedInstanceTypeSettings,
 }
 
 /// Validated options of `kerf plan`.
@@ -75,10 +80,7 @@ pub(crate) struct TypedPlan {
 pub(crate) struct PlanOptions {
     /// Manifests that describe the cluster; empty means the live cluster.
     pub(crate) input: Vec<InputPath>,
-    /// Provider that the user selected; `None` selects by the node classes of the input.
-    pub(crate) provider: Option<ProviderName>,
-    /// Provider of an input without node classes.
-    pub(crate) default_provider: ProviderName,
+    pub(crate) provider: ProviderChoice,
     /// AWS region; `None` selects that of the input.
     pub(crate) region: Option<String>,
     /// File of instance types; `None` selects the built-in catalogue.
@@ -100,6 +102,8 @@ pub(crate) struct PlanOptions {
     pub(crate) format: Format,
     /// Settings of the controller that change decisions.
     pub(crate) settings: Settings,
+    /// Settings on which the instance types of EC2 depend.
+    pub(crate) aws: AwsSettings,
 }
 
 /// One of the two parts of a plan. The variants' docs are help texts.
@@ -137,12 +141,21 @@ impl TypedPlan {
         environment: Environment<'_>,
         default_provider: ProviderName,
     ) -> Result<PlanOptions, CommandFailure> {
-        let provider = self.provider.resolve_selected(environment).map_err(CommandFailure::bad_input)?;
-        let settings = self.settings.resolve(environment).map_err(CommandFailure::BadInput)?;
+        let provider =
+            self.provider.resolve_choice(environment, default_provider).map_err(CommandFailure::bad_input)?;
+        let mut settings = self.settings.resolve(environment).map_err(CommandFailure::BadInput)?;
+        let mut reader = SettingReader::new(environment);
+        let mut aws = AwsSettings::new(SANDBOX_CLUSTER_NAME);
+        // Without a selected provider, the plan may need the instance types of EC2.
+        self.instance_type_settings.apply_for(provider.selected.unwrap_or(ProviderName::Aws), &mut aws, &mut reader);
+        settings.apply_to_aws(&mut aws);
+        settings.warnings.extend(reader.warnings);
+        if !reader.problems.is_empty() {
+            return Err(CommandFailure::BadInput(reader.problems));
+        }
         Ok(PlanOptions {
             input: self.input.resolve(),
             provider,
-            default_provider,
             region: self.region,
             instance_types: self.instance_types,
             at: self.at,
@@ -154,6 +167,7 @@ impl TypedPlan {
             with_timings: self.timings,
             format: self.output.output,
             settings,
+            aws,
         })
     }
 }

@@ -4,7 +4,7 @@ use clap::{Args, ValueEnum as _};
 
 use super::settings::Environment;
 use crate::exit::Problem;
-use crate::program::ProviderName;
+use crate::program::{ProviderChoice, ProviderName};
 
 /// Variable that selects the provider if the flag is absent.
 const PROVIDER_VARIABLE: &str = "KERF_PROVIDER";
@@ -26,12 +26,19 @@ pub(crate) struct TypedProvider {
 impl TypedProvider {
     /// Returns the selected provider: the flag, else the variable, else the program's default.
     pub(super) fn resolve(&self, environment: Environment<'_>, default: ProviderName) -> Result<ProviderName, Problem> {
-        Ok(self.resolve_selected(environment)?.unwrap_or(default))
+        Ok(self.resolve_choice(environment, default)?.without_input())
     }
 
-    /// Returns the selected provider: the flag, else the variable. Returns `None` if the user
-    /// selected none.
-    pub(super) fn resolve_selected(&self, environment: Environment<'_>) -> Result<Option<ProviderName>, Problem> {
+    /// Returns the selected provider (the flag, else the variable) and the program's default.
+    pub(super) fn resolve_choice(
+        &self,
+        environment: Environment<'_>,
+        default: ProviderName,
+    ) -> Result<ProviderChoice, Problem> {
+        Ok(ProviderChoice { selected: self.resolve_selected(environment)?, default })
+    }
+
+    fn resolve_selected(&self, environment: Environment<'_>) -> Result<Option<ProviderName>, Problem> {
         if self.provider.is_some() {
             return Ok(self.provider);
         }

@@ -5,15 +5,18 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
+use kerf_aws::AwsSettings;
 use kerf_sandbox::sim::FaultSetting;
 
 use super::Command;
+use super::aws_settings::{TypedInstanceTypeSettings, missing_cluster_name};
 use super::controller::LogLevel;
 use super::output::{Format, TypedOutput};
 use super::provider::TypedProvider;
+use super::setting_reader::SettingReader;
 use super::settings::{Environment, Settings, TypedSettings, parse_duration};
 use crate::exit::CommandFailure;
-use crate::program::ProviderName;
+use crate::program::{ProviderChoice, ProviderName, SANDBOX_CLUSTER_NAME, sandbox_aws_settings};
 
 /// Start a Kubernetes cluster with simulated nodes in this process, and Kerf on it.
 #[derive(Debug, Args)]
@@ -28,7 +31,8 @@ Examples:
   kerf sandbox -- kubectl get nodes       run a command with KUBECONFIG set, and exit with its code
   kerf sandbox --provider aws             start a cluster with Kerf and an EC2 in memory
   kerf sandbox --no-controller --nodes 3  start a cluster without Kerf, for another autoscaler
-  kerf sandbox run scenarios/story.yaml   simulate a scenario in virtual time"
+  kerf sandbox run scenarios/story.yaml   simulate a scenario in virtual time
+  kerf sandbox aws 'reclaim: {}'          change the AWS account of a running sandbox"
 )]
 pub(crate) struct TypedSandbox {
     #[command(subcommand)]
@@ -72,7 +76,7 @@ pub(crate) struct TypedSandbox {
     #[arg(long, value_name = "LEVEL", hide_possible_values = true, help_heading = "Access")]
     log_level: Option<LogLevel>,
     #[command(flatten)]
-    settings: TypedSettings,
+    controller: TypedControllerSettings,
     /// Command to run with KUBECONFIG set; the cluster stops when the command ends.
     #[arg(last = true, value_name = "CMD", help_heading = "Command")]
     command: Vec<OsString>,
@@ -80,7 +84,27 @@ pub(crate) struct TypedSandbox {
 
 #[derive(Debug, Subcommand)]
 enum TypedSandboxCommand {
-    Run(TypedSandboxRun),
+    Run(Box<TypedSandboxRun>),
+    Aws(TypedSandboxAws),
+}
+
+/// Change the AWS account of a running sandbox, or list its instances.
+#[derive(Debug, Args)]
+#[command(
+    help_template = super::HELP_TEMPLATE,
+    before_help = "\
+Examples:
+  kerf sandbox aws                                              list the instances
+  kerf sandbox aws 'reclaim: {capacityType: spot}'              take a spot instance back
+  kerf sandbox aws 'stockOut: {instanceType: c5.*, for: 10m}'   let pools run out of stock
+  kerf sandbox aws 'publishImages: {release: \"20260115\", bottlerocket: 1.53.0}'
+
+The sandbox is that of KUBECONFIG. A change is what scenarios have under `aws` (docs/SANDBOX.md)."
+)]
+struct TypedSandboxAws {
+    /// The change, as YAML [default: list the instances].
+    #[arg(value_name = "CHANGE", help_heading = "Change")]
+    change: Option<String>,
 }
 
 /// Simulate a scenario in virtual time, and print a report.
@@ -125,7 +149,42 @@ struct TypedSandboxRun {
     #[command(flatten)]
     output: TypedOutput,
     #[command(flatten)]
+    controller: TypedControllerSettings,
+}
+
+/// The settings of the controllers that the sandbox starts.
+#[derive(Debug, Args)]
+struct TypedControllerSettings {
+    #[command(flatten)]
     settings: TypedSettings,
+    #[command(flatten)]
+    instance_types: TypedInstanceTypeSettings,
+}
+
+impl TypedControllerSettings {
+    /// Combines flags, environment variables and defaults. The settings of AWS are for the cluster
+    /// of this name.
+    fn resolve(
+        self,
+        environment: Environment<'_>,
+        provider: ProviderName,
+        cluster_name: String,
+    ) -> Result<(Settings, AwsSettings), CommandFailure> {
+        let mut reader = SettingReader::new(environment);
+        let hint = "give the cluster a name, or leave --cluster-name away";
+        reader.problems.extend(missing_cluster_name(&cluster_name, hint));
+        let mut aws = sandbox_aws_settings(&cluster_name);
+        self.instance_types.apply_for(provider, &mut aws, &mut reader);
+        match self.settings.resolve(environment) {
+            Ok(mut settings) if reader.problems.is_empty() => {
+                settings.apply_to_aws(&mut aws);
+                settings.warnings.extend(reader.warnings);
+                Ok((settings, aws))
+            }
+            Ok(_) => Err(CommandFailure::BadInput(reader.problems)),
+            Err(problems) => Err(CommandFailure::BadInput([reader.problems, problems].concat())),
+        }
+    }
 }
 
 impl TypedSandbox {
@@ -134,21 +193,33 @@ impl TypedSandbox {
         environment: Environment<'_>,
         default_provider: ProviderName,
     ) -> Result<Command, CommandFailure> {
-        let provider =
-            |typed: &TypedProvider| typed.resolve(environment, default_provider).map_err(CommandFailure::bad_input);
+        let provider = |typed: &TypedProvider| {
+            typed.resolve_choice(environment, default_provider).map_err(CommandFailure::bad_input)
+        };
+        if let Some(TypedSandboxCommand::Aws(aws)) = self.run {
+            return Ok(Command::SandboxAws(SandboxAwsOptions { change: aws.change }));
+        }
         if let Some(TypedSandboxCommand::Run(run)) = self.run {
+            let run = *run;
+            let provider = provider(&run.provider)?;
+            // Without a selected provider, the scenario may need the instance types of EC2.
+            let possible = provider.selected.unwrap_or(ProviderName::Aws);
+            let (settings, aws) = run.controller.resolve(environment, possible, SANDBOX_CLUSTER_NAME.to_owned())?;
             return Ok(Command::SandboxRun(SandboxRunOptions {
                 scenario: run.scenario,
                 seed: run.seed,
                 faults: run.faults,
                 until: run.until,
-                provider: provider(&run.provider)?,
+                provider,
+                aws,
                 instance_types: run.instance_types,
                 log_level: run.log_level,
                 format: run.output.output,
-                settings: run.settings.resolve(environment).map_err(CommandFailure::BadInput)?,
+                settings,
             }));
         }
+        let provider = provider(&self.provider)?;
+        let (settings, aws) = self.controller.resolve(environment, provider.without_input(), self.cluster_name)?;
         let mut arguments = self.command.into_iter();
         Ok(Command::Sandbox(SandboxOptions {
             demo: self.demo,
@@ -156,17 +227,24 @@ impl TypedSandbox {
             nodes: self.nodes,
             instant: self.instant,
             seed: self.seed,
-            provider: provider(&self.provider)?,
+            provider,
+            aws,
             instance_types: self.instance_types,
-            cluster_name: self.cluster_name,
             port: self.port,
             kubeconfig: self.kubeconfig,
             metrics_port: self.metrics_port,
             log_level: self.log_level,
-            settings: self.settings.resolve(environment).map_err(CommandFailure::BadInput)?,
+            settings,
             command: arguments.next().map(|program| (program, arguments.collect())),
         }))
     }
+}
+
+/// Options of `kerf sandbox aws`.
+#[derive(Debug)]
+pub(crate) struct SandboxAwsOptions {
+    /// The change, as YAML; `None` lists the instances.
+    pub(crate) change: Option<String>,
 }
 
 /// Validated options of `kerf sandbox run`.
@@ -180,7 +258,9 @@ pub(crate) struct SandboxRunOptions {
     pub(crate) faults: Vec<FaultSetting>,
     /// Virtual duration of the run; `None` means the duration that the scenario states.
     pub(crate) until: Option<Duration>,
-    pub(crate) provider: ProviderName,
+    pub(crate) provider: ProviderChoice,
+    /// Settings of the AWS provider.
+    pub(crate) aws: AwsSettings,
     /// File of instance types; `None` selects the built-in catalogue.
     pub(crate) instance_types: Option<PathBuf>,
     /// Level of Kerf's log on stderr; `None` writes no log.
@@ -204,11 +284,11 @@ pub(crate) struct SandboxOptions {
     pub(crate) instant: bool,
     /// Seed of all random numbers of the cluster.
     pub(crate) seed: u64,
-    pub(crate) provider: ProviderName,
+    pub(crate) provider: ProviderChoice,
+    /// Settings of the AWS provider.
+    pub(crate) aws: AwsSettings,
     /// File of instance types; `None` selects the built-in catalogue.
     pub(crate) instance_types: Option<PathBuf>,
-    /// Name of the cluster in the AWS account.
-    pub(crate) cluster_name: String,
     /// Port of the API server; 0 selects a free port.
     pub(crate) port: u16,
     /// File to write the kubeconfig to; `None` selects a private temporary file.

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use super::settings::{Environment, ignored_variable, parse_bool, parse_duration};
 use crate::exit::Problem;
+use crate::program::ProviderName;
 
 /// Reads settings. A flag wins over its environment variable, a variable over the default. A
 /// variable with an invalid value is ignored with a warning; a flag with an invalid value is a
@@ -104,10 +105,21 @@ impl<'e> SettingReader<'e> {
         (address.port() > 0).then_some(address)
     }
 
+    /// Adds a warning for each flag that the provider does not use.
+    pub(super) fn warn_about_flags(&mut self, flags: &[&str], provider: ProviderName) {
+        let warning = |flag: &&str| format!("--{flag} has no effect with --provider {}", provider.name());
+        self.warnings.extend(flags.iter().map(warning));
+    }
+
     pub(super) fn report_invalid<T>(&mut self, name: &str, value: &str, default: T) -> T {
         self.problems.push(Problem::new(format!("validating cli flags / env vars, invalid {name} \"{value}\"")));
         default
     }
+}
+
+/// Returns the names of the flags that have a value.
+pub(super) fn names_of_given<const N: usize>(flags: [(&'static str, bool); N]) -> Vec<&'static str> {
+    flags.into_iter().filter(|(_, is_given)| *is_given).map(|(name, _)| name).collect()
 }
 
 /// Parses `host:port`, or `:port` for all addresses.

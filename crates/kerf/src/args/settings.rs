@@ -9,6 +9,7 @@ use clap::Args;
 use kerf_api::duration::DurationError;
 use kerf_api::scheduler_config;
 use kerf_api::slim::TopologySpreadConstraint;
+use kerf_aws::AwsSettings;
 
 use crate::exit::Problem;
 
@@ -71,6 +72,14 @@ pub(crate) struct Settings {
     pub(crate) default_spread: Vec<TopologySpreadConstraint>,
     /// Messages about values that were ignored.
     pub(crate) warnings: Vec<String>,
+}
+
+impl Settings {
+    /// Writes the settings that the AWS provider needs too.
+    pub(super) fn apply_to_aws(&self, aws: &mut AwsSettings) {
+        aws.reserved_capacity = self.feature_gates.reserved_capacity;
+        aws.min_values_best_effort = self.min_values_policy == MinValuesPolicy::BestEffort;
+    }
 }
 
 #[cfg(test)]
@@ -216,7 +225,7 @@ impl TypedSettings {
 impl FeatureGates {
     /// Parses `Name=bool,…`. Unknown names are ignored with a warning, because charts are often
     /// newer than the program.
-    fn parse(text: &str, warnings: &mut Vec<String>) -> Result<Self, String> {
+    pub(crate) fn parse(text: &str, warnings: &mut Vec<String>) -> Result<Self, String> {
         let mut gates = Self::default();
         for token in text.split(',').map(str::trim).filter(|token| !token.is_empty()) {
             let (name, value) = token.split_once('=').ok_or_else(|| format!("missing bool value for {token}"))?;

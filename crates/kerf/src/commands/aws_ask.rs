@@ -6,13 +6,17 @@
 mod account;
 mod ami;
 mod calls;
+mod controller_memory;
 mod document;
+mod drift;
 mod filters;
 mod hash;
 mod instance_types;
+mod interruption;
+mod launch;
 mod node_class;
 mod resources;
-mod stored_class;
+mod stored_objects;
 mod user_data;
 mod world;
 
@@ -26,23 +30,35 @@ use crate::args::{AskOptions, Question};
 use crate::exit::{CommandFailure, Exit, Problem};
 use document::Document;
 
-/// Reason why a question has no answer.
+/// Reason why a question, or a part of it, has no answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct QuestionError {
     /// One of the classes of spec 11 §3.
     class: &'static str,
+    /// Reason and message of a `CreateError`.
+    reason: Option<(String, String)>,
     /// For the reader; never compared.
     text: String,
 }
 
 impl QuestionError {
+    /// Returns an error of a class.
+    fn of(class: &'static str, text: impl ToString) -> Self {
+        Self { class, reason: None, text: text.to_string() }
+    }
+
     /// Returns an error without a class of its own.
     fn other(text: impl ToString) -> Self {
-        Self { class: "Other", text: text.to_string() }
+        Self::of("Other", text)
     }
 
     fn to_json(&self) -> Value {
-        json!({ "error": { "class": self.class, "text": self.text } })
+        let mut error = json!({ "class": self.class, "text": self.text });
+        if let Some((reason, message)) = &self.reason {
+            error["reason"] = json!(reason);
+            error["message"] = json!(message);
+        }
+        json!({ "error": error })
     }
 }
 
@@ -85,6 +101,9 @@ fn answer(question: Question, document: &Document, catalogue: &ShippedCatalogue)
         Question::UserData => user_data::answer(document),
         Question::Hash => hash::answer(document),
         Question::Ami => ami::answer(document),
+        Question::Launch => launch::answer(document, catalogue),
+        Question::Drift => drift::answer(document, catalogue),
+        Question::Interruption => interruption::answer(document, catalogue),
         Question::NodeClass => node_class::answer(document, catalogue),
     }
 }

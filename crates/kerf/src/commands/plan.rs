@@ -62,10 +62,10 @@ fn make_plan(
         input::load(&options.input, ValidationScope::SuspiciousOnly, threads)
     };
     let providers = provider::load_for_plan(PlanProviderOptions {
-        selected: options.provider,
-        default: options.default_provider,
+        choice: options.provider,
         instance_types: options.instance_types.as_deref(),
         region: options.region.as_deref(),
+        aws: &options.aws,
     });
     let (loaded, providers) = combine_results(loaded, providers)?;
     let load_seconds = stopwatch.lap();

@@ -2,17 +2,19 @@
 //! or when the given command ends. It leaves no files behind, except those that the user's command
 //! writes.
 
+mod account;
 mod best_price;
+mod controller_output;
 mod kubeconfig;
+mod scenario_provider;
 mod simulate;
 
 use std::ffi::OsString;
 use std::net::Ipv4Addr;
 use std::process::ExitStatus;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 use anyhow::Context as _;
-use kerf_aws::AwsSettings;
 use kerf_controllers::{LeaderElection, Metrics, ProcessSettings};
 use kerf_operator::logs;
 use kerf_runtime::{Clock, Rng, Shutdown, ShutdownSignal, WriteGate};
@@ -22,12 +24,15 @@ use rustix::process::{Pid, Signal, kill_process};
 use tokio::process::{Child, Command};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
+use tracing_subscriber::layer::SubscriberExt as _;
 
 use super::controller_process::{self, ControllerEnvironment, ControllerSettings};
 use crate::args::{LogLevel, SandboxOptions, Settings};
 use crate::exit::{CommandFailure, Exit};
 use crate::output::{self, StdoutState};
 use crate::provider::{self, Provider, ProviderOptions, SandboxParts, SandboxPreparation, SandboxTexts};
+pub(super) use account::change_account;
+use controller_output::LastMetrics;
 use kubeconfig::KubeconfigFile;
 pub(super) use simulate::simulate;
 
@@ -43,9 +48,10 @@ const HINTS_WITHOUT_KERF: &str = "  \
 ";
 
 pub(super) fn run(options: SandboxOptions) -> Result<Exit, CommandFailure> {
+    let name = if options.demo { simulate::demo_provider(options.provider)? } else { options.provider.without_input() };
     let provider = provider::load(ProviderOptions {
-        aws: Some(AwsSettings::new(&options.cluster_name)),
-        ..ProviderOptions::new(options.provider, options.instance_types.as_deref())
+        aws: Some(options.aws.clone()),
+        ..ProviderOptions::new(name, options.instance_types.as_deref())
     })?;
     let clock = Clock::system();
     start_stderr_log(options.log_level, clock)?;
@@ -86,9 +92,11 @@ async fn serve(options: SandboxOptions, clock: Clock, provider: Arc<dyn Provider
         cores: super::available_threads().get(),
         leader_election: None,
         client: None,
+        metrics_slot: None,
     };
     provider.prepare_sandbox(SandboxPreparation {
         server: cluster.api(),
+        faults: cluster.cloud(),
         endpoint: Some(format!("https://{}", server_handle.address())),
         is_instant: options.instant,
         seed: options.seed,
@@ -132,9 +140,16 @@ async fn serve(options: SandboxOptions, clock: Clock, provider: Arc<dyn Provider
 /// Writes Kerf's log to stderr; does nothing if `level` is `None`.
 fn start_stderr_log(level: Option<LogLevel>, clock: Clock) -> Result<(), CommandFailure> {
     let Some(level) = level else { return Ok(()) };
-    let settings = logs::LogSettings { level: controller_process::log_level(level), format: logs::LineFormat::Console };
-    controller_process::start_log(settings, clock, vec![Box::new(std::io::stderr())])
+    let subscriber = tracing_subscriber::registry().with(stderr_layer(level, clock));
+    tracing::subscriber::set_global_default(subscriber)
+        .context("cannot start the log")
         .map_err(CommandFailure::ExecutionFailed)
+}
+
+/// Returns the layer that writes Kerf's log to stderr.
+fn stderr_layer(level: LogLevel, clock: Clock) -> logs::LogLayer {
+    let settings = logs::LogSettings { level: controller_process::log_level(level), format: logs::LineFormat::Console };
+    logs::LogLayer::new(settings, clock, vec![Box::new(std::io::stderr())])
 }
 
 /// Settings of Kerf's controllers on a sandbox cluster.
@@ -147,12 +162,14 @@ struct SandboxController {
     leader_election: Option<LeaderElection>,
     /// Client of the controllers; `None` for an ordinary client of the cluster.
     client: Option<kube::Client>,
+    /// Place for the metrics of each process that starts; `None` if they are not collected.
+    metrics_slot: Option<LastMetrics>,
 }
 
 impl SandboxController {
     /// Returns the settings of a simulation: one thread, no ports and no leader election.
     fn new(settings: Settings, seed: u64) -> Self {
-        Self { settings, seed, metrics_port: None, cores: 1, leader_election: None, client: None }
+        Self { settings, seed, metrics_port: None, cores: 1, leader_election: None, client: None, metrics_slot: None }
     }
 
     /// Returns the settings of one process of a simulation. Every process has its own seed, so that
@@ -176,6 +193,9 @@ impl SandboxController {
         stop: ShutdownSignal,
     ) -> impl Future<Output = anyhow::Result<()>> + Send + use<> {
         let (metrics, clock) = (Arc::new(Metrics::new()), cluster.api().clock());
+        if let Some(slot) = &self.metrics_slot {
+            *slot.lock().unwrap_or_else(PoisonError::into_inner) = Some(metrics.clone());
+        }
         let client = self.client.unwrap_or_else(|| cluster.api().client_as("kerf"));
         let client = kerf_controllers::metered_client(client, metrics.clone(), clock);
         let lease_client = client.clone();

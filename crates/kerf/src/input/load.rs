@@ -9,7 +9,6 @@ use kerf_api::capacitybuffer::CapacityBuffer;
 use kerf_api::crds::CrdVariant;
 use kerf_api::kind::CustomKind;
 use kerf_api::nodeoverlay::NodeOverlay;
-use kerf_api::nodepool::NodePool;
 use kerf_api::slim::{ReplicaOwner, Str, VolumeAttachment};
 use serde::de::DeserializeOwned;
 
@@ -22,7 +21,7 @@ use super::objects::{NamedObject, Objects, ReadObject, ReadResult, RejectedObjec
 use super::pod_defaults::{PodDefaults, read_priority_class};
 use super::runtime_class::read_runtime_class;
 use super::source::{self, ObjectOrigin, Source, SourceNames};
-use super::validation::{self, ValidationScope};
+use super::validation::{CheckedKind, ValidationScope};
 use super::workloads::{self, Workloads};
 use crate::args::InputPath;
 use crate::exit::{CommandFailure, Problem};
@@ -141,9 +140,9 @@ fn load_sources(
     drop(loader.admit::<CapacityBuffer>(InputKind::CapacityBuffer));
     drop(loader.read::<VolumeAttachment>(InputKind::VolumeAttachment));
     let mut objects = Objects {
-        node_pools: loader.admit_node_pools(),
-        node_claims: loader.admit(InputKind::NodeClaim),
-        kwok_node_classes: loader.admit(InputKind::KwokNodeClass),
+        node_pools: loader.admit_checked(InputKind::NodePool),
+        node_claims: loader.admit_checked(InputKind::NodeClaim),
+        kwok_node_classes: loader.admit_checked(InputKind::KwokNodeClass),
         ec2_node_classes: loader.admit(InputKind::Ec2NodeClass),
         nodes: loader.read(InputKind::Node),
         pods: loader.read_with(InputKind::Pod, &|body| defaults.read_pod(body)),
@@ -262,21 +261,17 @@ impl<'s> Loader<'_, 's> {
         self.read_with(kind, &|body| admission.admit::<K>(body, crd_variant))
     }
 
-    /// Admits and decodes all NodePools. If all objects are validated, also checks what a
-    /// controller checks before it uses a pool.
-    fn admit_node_pools(&mut self) -> Vec<WithOrigin<NodePool>> {
-        if !self.raw_objects.contains_key(&InputKind::NodePool) {
+    /// Admits and decodes all objects of a kind that a controller checks before it uses an object.
+    fn admit_checked<K: CheckedKind + NamedObject + CustomKind + DeserializeOwned + Send>(
+        &mut self,
+        kind: InputKind,
+    ) -> Vec<WithOrigin<K>> {
+        if !self.raw_objects.contains_key(&kind) {
             return Vec::new();
         }
-        let admission = KindAdmission::of::<NodePool>();
+        let admission = KindAdmission::of::<K>();
         let (crd_variant, validation_scope) = (self.crd_variant, self.validation_scope);
-        self.read_with(InputKind::NodePool, &|body| {
-            let pool = admission.admit::<NodePool>(body, crd_variant)?;
-            match validation_scope {
-                ValidationScope::SuspiciousOnly => Ok(pool),
-                ValidationScope::All => validation::check_node_pool(pool),
-            }
-        })
+        self.read_with(kind, &|body| validation_scope.check(admission.admit::<K>(body, crd_variant)?))
     }
 
     fn read_with<T: NamedObject + Send>(

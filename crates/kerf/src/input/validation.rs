@@ -6,13 +6,15 @@
 //!
 //! An object with a uid has passed an API server, perhaps a newer one, and is never suspicious.
 
+use kerf_api::kwoknodeclass::KWOKNodeClass;
 use kerf_api::labels::LabelRules;
+use kerf_api::nodeclaim::NodeClaim;
 use kerf_api::nodepool::NodePool;
 use kerf_api::slim::{
     DaemonSet, Node, Pod, PodDisruptionBudget, PodSpec, ResourceList, TaintEffect, Toleration, TolerationOperator,
     TopologySpreadConstraint,
 };
-use kerf_api::validation::nodepool;
+use kerf_api::validation::{kwoknodeclass, nodeclaim, nodepool};
 use kerf_sandbox::{DryCreateReport, dry_create_built_in};
 
 use super::decode::{FieldProblem, remove_field_at};
@@ -80,17 +82,72 @@ impl ValidationScope {
     }
 }
 
-/// Checks what a controller checks before it uses a NodePool that the API server has accepted, such
-/// as durations without a value. The problem of a pool that fails is that Kerf would not use it.
-pub(super) fn check_node_pool(pool: ReadObject<NodePool>) -> ReadResult<NodePool> {
-    let is_aws = pool.object.spec.template.spec.node_class_ref.group == AWS_GROUP;
-    let rules = if is_aws { LabelRules::aws() } else { LabelRules::kwok() };
-    let failures = nodepool::failures(&pool.object.spec, &rules);
-    if failures.is_empty() {
-        return Ok(pool);
+/// A kind that a controller checks before it uses an object, although the API server has accepted
+/// the object. Durations without a value are an example.
+pub(super) trait CheckedKind {
+    /// The effect of an object that fails on a plan.
+    const IN_PLAN: FailedObjectInPlan;
+
+    /// Returns all failures of the object.
+    fn failures(&self) -> Vec<String>;
+}
+
+/// The effect on a plan of an object that fails a controller's checks. `kerf validate` rejects it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum FailedObjectInPlan {
+    /// The plan uses no pool that depends on the object, and states why.
+    UnusedPool,
+    /// The plan uses the object without the fields that cannot be read, and has a warning.
+    Warning,
+}
+
+impl CheckedKind for NodePool {
+    const IN_PLAN: FailedObjectInPlan = FailedObjectInPlan::UnusedPool;
+
+    fn failures(&self) -> Vec<String> {
+        let is_aws = self.spec.template.spec.node_class_ref.group == AWS_GROUP;
+        let rules = if is_aws { LabelRules::aws() } else { LabelRules::kwok() };
+        nodepool::failures(&self.spec, &rules)
     }
-    let problem = |message: String| FieldProblem { path: String::new(), message };
-    Err(RejectedObject { problems: failures.into_iter().map(problem).collect(), warnings: pool.warnings })
+}
+
+impl CheckedKind for KWOKNodeClass {
+    const IN_PLAN: FailedObjectInPlan = FailedObjectInPlan::UnusedPool;
+
+    fn failures(&self) -> Vec<String> {
+        self.spec.as_ref().map(kwoknodeclass::failures).unwrap_or_default()
+    }
+}
+
+impl CheckedKind for NodeClaim {
+    const IN_PLAN: FailedObjectInPlan = FailedObjectInPlan::Warning;
+
+    fn failures(&self) -> Vec<String> {
+        nodeclaim::failures(&self.spec)
+    }
+}
+
+impl ValidationScope {
+    /// Checks what a controller checks before it uses the object. If all objects are validated, one
+    /// that fails is rejected.
+    pub(super) fn check<K: CheckedKind>(self, mut read_object: ReadObject<K>) -> ReadResult<K> {
+        let failures = read_object.object.failures();
+        if failures.is_empty() {
+            return Ok(read_object);
+        }
+        match (self, K::IN_PLAN) {
+            (Self::SuspiciousOnly, FailedObjectInPlan::UnusedPool) => Ok(read_object),
+            (Self::SuspiciousOnly, FailedObjectInPlan::Warning) => {
+                read_object.warnings.extend(failures.into_iter().map(|failure| format!("{failure}; it has no effect")));
+                Ok(read_object)
+            }
+            (Self::All, _) => {
+                let problem = |message: String| FieldProblem { path: String::new(), message };
+                let problems = failures.into_iter().map(problem).collect();
+                Err(RejectedObject { problems, warnings: read_object.warnings })
+            }
+        }
+    }
 }
 
 /// Returns true if a reported problem concerns the field at `path`, a field above it or a field

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use kerf_sandbox::sim::{Sample, SimulationReport, SteadyReport, TimesToRun};
+use kerf_sandbox::sim::{PlanComparisonReport, Sample, SimulationReport, SteadyReport, TimesToRun};
 
 use super::table;
 
@@ -49,6 +49,12 @@ pub(crate) fn render_report(report: &SimulationReport) -> String {
         dollars(cost.spent_micro_dollars),
         dollars(cost.saved_micro_dollars)
     );
+    if pods.killed > 0 {
+        let _ = writeln!(text, "Killed      {} pods ran on an instance when it ended", pods.killed);
+    }
+    if let Some(plan) = &report.plan_comparison {
+        let _ = writeln!(text, "Plan        {}", describe_plan_comparison(plan));
+    }
     if let Some(steady) = &report.steady {
         let _ = writeln!(text, "Steady      {}", describe_steady(steady));
     }
@@ -72,6 +78,18 @@ fn describe_times_to_run(times: TimesToRun) -> String {
     let seconds = |millis: u64| format!("{}.{} s", millis / 1000, millis % 1000 / 100);
     let (p50, p95, max) = (seconds(times.p50_millis), seconds(times.p95_millis), seconds(times.max_millis));
     format!("; from creation to Running: half within {p50}, 95 % within {p95}, all within {max}")
+}
+
+fn describe_plan_comparison(plan: &PlanComparisonReport) -> String {
+    let permille = plan.permille();
+    format!(
+        "the nodes cost {} per hour on average, the best plan for an empty cluster {}: {}.{} % ({} comparisons)",
+        dollars(plan.micro_dollars_per_hour),
+        dollars(plan.best_micro_dollars_per_hour),
+        permille / 10,
+        permille % 10,
+        plan.comparisons
+    )
 }
 
 fn describe_steady(steady: &SteadyReport) -> String {

@@ -1,7 +1,8 @@
 //! The AWS provider (`kerf-aws`) for commands: on AWS through the SDK of the program, in a sandbox
 //! on an EC2 in memory. Plans use the instance types that Kerf ships (`plan_catalogue`).
 
-mod node_config;
+mod account_steps;
+mod boot;
 mod plan_catalogue;
 mod plan_region;
 mod registration;
@@ -19,6 +20,7 @@ use kerf_aws::instance_types::InstanceTypeCatalogue;
 use kerf_aws::ports::AwsPorts;
 use kerf_aws::{AwsParts, AwsProvider, AwsSettings};
 use kerf_cloud::CloudProvider;
+use kerf_sandbox::ApiServer;
 
 use super::{CloudParts, PlanCatalogue, Provider, SandboxPreparation, SandboxTexts};
 use crate::exit::Problem;
@@ -80,8 +82,17 @@ impl Provider for Ec2Provider {
 
     fn plan_catalogue(&self, objects: &Objects) -> Box<dyn PlanCatalogue> {
         let region = PlanRegion::of_sandbox();
-        let types = self.sandbox_types.get_or_init(|| plan_catalogue::shipped_types(&region.name));
+        let types = self.sandbox_types.get_or_init(|| plan_catalogue::shipped_types(&region.name, &self.settings));
         Box::new(Ec2PlanCatalogue::of_types(types, &region, objects))
+    }
+
+    fn priced_catalogue(&self, server: &ApiServer, objects: &Objects) -> Box<dyn PlanCatalogue> {
+        let Some(cloud) = server.attached_cloud_as::<SimulatedEc2>() else { return self.plan_catalogue(objects) };
+        let region = PlanRegion::of_sandbox();
+        let types = plan_catalogue::shipped_types(&region.name, &self.settings);
+        types.pricing().merge_on_demand(cloud.aws().current_on_demand_prices());
+        types.pricing().merge_spot(cloud.aws().current_spot_prices());
+        Box::new(Ec2PlanCatalogue::of_types(&types, &region, objects))
     }
 
     fn prepare_sandbox(&self, preparation: SandboxPreparation<'_>) {
@@ -93,7 +104,7 @@ impl Provider for Ec2Provider {
             seed: preparation.seed,
         };
         let aws = memory_aws(preparation.server.clock(), &options);
-        SimulatedEc2::attach(preparation.server, aws, &self.settings.cluster_name);
+        SimulatedEc2::attach(preparation.server, aws, &self.settings.cluster_name, preparation.faults.clone());
     }
 
     fn sandbox_texts(&self) -> SandboxTexts {
@@ -103,7 +114,7 @@ impl Provider for Ec2Provider {
                 "Kerf launches its nodes from an EC2 in memory:\n\
                  the EKS cluster {name} in us-west-2, with three zones. Subnets and a security group\n\
                  have the tag karpenter.sh/discovery: {name}. The role of the nodes is\n\
-                 KarpenterNodeRole-{name}. "
+                 KarpenterNodeRole-{name}. The queue {name} gets the events of instances.\n"
             ),
             hints: HINTS,
         }

@@ -16,6 +16,7 @@ use kerf_sandbox::{Cloud, LaunchError, OfferingRef};
 use super::{CloudParts, PlanCatalogue, Provider, SandboxTexts};
 use crate::exit::{CommandFailure, Problem};
 use crate::input::Objects;
+use crate::program::ProviderName;
 
 /// Commands to try next in a sandbox.
 const HINTS: &str = "  \
@@ -28,12 +29,14 @@ const HINTS: &str = "  \
 #[derive(Debug, Clone)]
 pub(super) struct KwokProvider {
     catalogue: Catalogue,
+    /// True if the user gave the types. A plan uses them for all node classes.
+    has_own_types: bool,
 }
 
 impl KwokProvider {
     /// Reads the instance types. The error lists every problem of the file.
     pub(super) fn load(path: Option<&Path>) -> Result<Self, CommandFailure> {
-        Ok(Self { catalogue: read_catalogue(path)? })
+        Ok(Self { catalogue: read_catalogue(path)?, has_own_types: path.is_some() })
     }
 
     pub(super) fn types(&self) -> &InstanceTypes {
@@ -46,8 +49,14 @@ impl PlanCatalogue for KwokProvider {
         &self.catalogue.label_rules
     }
 
-    fn instance_types(&self, _class: &NodeClassReference) -> Option<InstanceTypes> {
-        Some(self.catalogue.types.clone())
+    fn instance_types(&self, class: &NodeClassReference) -> Option<InstanceTypes> {
+        let is_served = ProviderName::of_node_class_group(&class.group)
+            .is_some_and(|provider| self.providers().contains(&provider));
+        is_served.then(|| self.catalogue.types.clone())
+    }
+
+    fn providers(&self) -> &'static [ProviderName] {
+        if self.has_own_types { &[ProviderName::Kwok, ProviderName::Aws] } else { &[ProviderName::Kwok] }
     }
 }
 

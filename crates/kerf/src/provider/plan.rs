@@ -7,6 +7,7 @@ use std::sync::Arc;
 use kerf_api::labels::LabelRules;
 use kerf_api::nodepool::NodeClassReference;
 use kerf_api::slim::Str;
+use kerf_aws::AwsSettings;
 use kerf_engine::catalogue::InstanceTypes;
 use kerf_engine::requirement::Requirement;
 
@@ -15,7 +16,7 @@ use super::kwok::KwokProvider;
 use super::no_instance_types_file;
 use crate::exit::{CommandFailure, Problem};
 use crate::input::Objects;
-use crate::program::ProviderName;
+use crate::program::{ProviderChoice, ProviderName};
 
 /// The instance types that a plan can use, and the rules about their labels.
 pub(crate) trait PlanCatalogue: Send + Sync {
@@ -23,8 +24,12 @@ pub(crate) trait PlanCatalogue: Send + Sync {
     fn label_rules(&self) -> &LabelRules;
 
     /// Returns the instance types of a node class. Returns clones of one list for classes with
-    /// equal types. Returns `None` if the class is not in the input and its types depend on it.
+    /// equal types. Returns `None` if the class is not in the input and its types depend on it, or
+    /// if no provider of the plan serves the class.
     fn instance_types(&self, class: &NodeClassReference) -> Option<InstanceTypes>;
+
+    /// Returns the providers whose node classes have instance types.
+    fn providers(&self) -> &'static [ProviderName];
 
     /// Returns what a user should know about these instance types.
     fn notices(&self) -> &[PlanNotice] {
@@ -44,14 +49,13 @@ pub(crate) enum PlanNotice {
 /// Options of a plan that concern instance types.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PlanProviderOptions<'a> {
-    /// Provider that the user selected; `None` selects by the node classes of the input.
-    pub(crate) selected: Option<ProviderName>,
-    /// Provider of an input that names no node class.
-    pub(crate) default: ProviderName,
+    pub(crate) choice: ProviderChoice,
     /// File of instance types of the simulated provider; `None` selects the built-in ones.
     pub(crate) instance_types: Option<&'a Path>,
     /// AWS region; `None` selects that of the input.
     pub(crate) region: Option<&'a str>,
+    /// Settings on which the instance types of EC2 depend.
+    pub(crate) aws: &'a AwsSettings,
 }
 
 /// The instance types that the options allow. The input decides which of them are used.
@@ -63,11 +67,11 @@ pub(crate) struct PlanProviders<'a> {
 
 /// Checks the options and reads the file of instance types, if there is one.
 pub(crate) fn load_for_plan(options: PlanProviderOptions<'_>) -> Result<PlanProviders<'_>, CommandFailure> {
-    if options.selected == Some(ProviderName::Aws) && options.instance_types.is_some() {
+    if options.choice.selected == Some(ProviderName::Aws) && options.instance_types.is_some() {
         return Err(CommandFailure::bad_input(no_instance_types_file()));
     }
     if let Some(region) = options.region {
-        let is_simulated = options.selected == Some(ProviderName::Kwok) || options.instance_types.is_some();
+        let is_simulated = options.choice.selected == Some(ProviderName::Kwok) || options.instance_types.is_some();
         if is_simulated {
             let problem = Problem::new(format!("--region {region}: the simulated provider has no regions"));
             let hint = "leave --region away, or plan with the instance types of EC2: --provider aws";
@@ -81,7 +85,8 @@ pub(crate) fn load_for_plan(options: PlanProviderOptions<'_>) -> Result<PlanProv
 impl PlanProviders<'_> {
     /// Returns the instance types for an input. Fails if the region of the input is unknown.
     pub(crate) fn catalogue_for(self, objects: &Objects) -> Result<Box<dyn PlanCatalogue>, CommandFailure> {
-        let ec2 = || Ec2PlanCatalogue::new(self.options.region, objects).map_err(CommandFailure::bad_input);
+        let PlanProviderOptions { region, aws, .. } = self.options;
+        let ec2 = || Ec2PlanCatalogue::new(region, aws, objects).map_err(CommandFailure::bad_input);
         Ok(match self.kinds(objects) {
             CatalogueKinds::Kwok => Box::new(self.kwok),
             CatalogueKinds::Ec2 => Box::new(ec2()?),
@@ -94,7 +99,7 @@ impl PlanProviders<'_> {
             ProviderName::Aws => CatalogueKinds::Ec2,
             ProviderName::Kwok => CatalogueKinds::Kwok,
         };
-        if let Some(name) = self.options.selected {
+        if let Some(name) = self.options.choice.selected {
             return of_provider(name);
         }
         // A file of instance types is for the simulated provider.
@@ -105,19 +110,18 @@ impl PlanProviders<'_> {
             let of_pools = objects.node_pools.iter().map(|pool| &pool.object.spec.template.spec.node_class_ref);
             of_pools.chain(objects.node_claims.iter().map(|claim| &claim.object.spec.node_class_ref))
         };
-        let uses_ec2 = !objects.ec2_node_classes.is_empty() || references().any(aws::is_ec2_node_class);
-        let uses_kwok = !objects.kwok_node_classes.is_empty() || references().any(|class| class.group == KWOK_GROUP);
+        let names =
+            |provider| references().any(|class| ProviderName::of_node_class_group(&class.group) == Some(provider));
+        let uses_ec2 = !objects.ec2_node_classes.is_empty() || names(ProviderName::Aws);
+        let uses_kwok = !objects.kwok_node_classes.is_empty() || names(ProviderName::Kwok);
         match (uses_ec2, uses_kwok) {
             (true, true) => CatalogueKinds::Both,
             (true, false) => CatalogueKinds::Ec2,
             (false, true) => CatalogueKinds::Kwok,
-            (false, false) => of_provider(self.options.default),
+            (false, false) => of_provider(self.options.choice.default),
         }
     }
 }
-
-/// Group of the node classes of the simulated provider.
-const KWOK_GROUP: &str = "karpenter.kwok.sh";
 
 /// The providers whose instance types a plan uses.
 #[derive(Debug, Clone, Copy)]
@@ -171,7 +175,14 @@ impl PlanCatalogue for MixedPlanCatalogue {
     }
 
     fn instance_types(&self, class: &NodeClassReference) -> Option<InstanceTypes> {
-        if aws::is_ec2_node_class(class) { self.ec2.instance_types(class) } else { Some(self.simulated.clone()) }
+        match ProviderName::of_node_class_group(&class.group)? {
+            ProviderName::Aws => self.ec2.instance_types(class),
+            ProviderName::Kwok => Some(self.simulated.clone()),
+        }
+    }
+
+    fn providers(&self) -> &'static [ProviderName] {
+        &[ProviderName::Aws, ProviderName::Kwok]
     }
 
     fn notices(&self) -> &[PlanNotice] {

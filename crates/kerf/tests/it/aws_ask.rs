@@ -223,6 +223,85 @@ fn recorded_answers_of_karpenter_are_repeated() {
 #[test]
 fn recorded_answers_of_karpenter_about_node_classes_are_repeated() {
     assert_recorded("karpenter-1.14.1-node-classes.jsonl.gz", "60 passed, 0 failed\n");
+    assert_recorded("karpenter-1.14.1-reserved-capacity.jsonl.gz", "40 passed, 0 failed\n");
+}
+
+// Spec 11 §2.3, §2.6 and §2.7, written in the same way.
+#[test]
+fn recorded_answers_of_karpenter_about_instances_are_repeated() {
+    assert_recorded("karpenter-1.14.1-instances.jsonl.gz", "108 passed, 0 failed\n");
+}
+
+/// A node class whose status is resolved, with one image and one subnet, and a NodePool.
+const RESOLVED: &str = r#""instanceTypes": ["m5.large"], "nodePools": [{}],
+    "nodeClass": {"spec": {"amiSelectorTerms": [{"id": "ami-1"}], "amiFamily": "AL2023"}, "status": {
+      "amis": [{"id": "ami-1", "name": "one", "requirements": []}], "securityGroups": [{"id": "sg-1"}],
+      "subnets": [{"id": "subnet-1", "zone": "us-west-2a", "zoneID": "usw2-az2"}], "instanceProfile": "profile-1"}}"#;
+
+// spec 11 §2.3
+#[test]
+fn steps_of_a_launch_share_one_memory() {
+    let claim = r#"{"metadata": {"labels": {"karpenter.sh/nodepool": "default"}}, "spec": {"requirements": [
+        {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"]}]}}"#;
+    let full = r#"[{"code": "InsufficientInstanceCapacity", "message": "none left"}]"#;
+    let document = format!(
+        r#"{{{RESOLVED}, "steps": [{{"launch": [{claim}, {claim}]}}, {{"list": true}}, {{"ice": {full}, "launch": [{claim}]}},
+           {{"launch": [{claim}]}}, {{"get": "aws:///us-west-2a/i-9"}},
+           {{"delete": {{"status": {{"providerID": "aws:///us-west-2a/i-00000000000000001"}}}}}}]}}"#
+    );
+    let (code, answers, stderr) = ask(&["launch"], &document);
+    assert_eq!((code, answers.len()), (0, 1), "{stderr}");
+    let steps = answers[0]["steps"].as_array().unwrap();
+    let operations = |step: usize| -> Vec<&str> {
+        steps[step]["calls"].as_array().unwrap().iter().map(|call| call["operation"].as_str().unwrap()).collect()
+    };
+    // Equal claims of one moment share a fleet.
+    assert_eq!(operations(0), ["CreateLaunchTemplate", "DescribeLaunchTemplates", "CreateFleet"]);
+    let ids: Vec<&str> =
+        steps[0]["results"].as_array().unwrap().iter().map(|claim| claim["providerID"].as_str().unwrap()).collect();
+    assert_eq!(ids, ["aws:///us-west-2a/i-00000000000000001", "aws:///us-west-2a/i-00000000000000002"]);
+    assert_eq!(steps[1]["results"][0]["list"].as_array().unwrap().len(), 2);
+    let class = |step: usize| steps[step]["results"][0]["error"]["class"].as_str().unwrap();
+    assert_eq!((class(2), operations(2)), ("InsufficientCapacity", vec!["CreateFleet"]));
+    assert_eq!(steps[2]["unavailable"], serde_json::json!(["on-demand:m5.large:us-west-2a"]));
+    // The pool is marked, so no call is made.
+    assert_eq!((class(3), operations(3).len()), ("InsufficientCapacity", 0));
+    assert_eq!(class(4), "NodeClaimNotFound");
+    assert_eq!(operations(5), ["DescribeInstances", "TerminateInstances"]);
+}
+
+// spec 11 §2.6
+#[test]
+fn drift_needs_a_claim_and_names_the_reason() {
+    let instance = r#"[{"InstanceId": "i-1", "InstanceType": "m5.large", "SubnetId": "subnet-9", "State": {"Name": "running"},
+        "SecurityGroups": [{"GroupId": "sg-1"}], "Placement": {"AvailabilityZone": "us-west-2a"}}]"#;
+    let claim = r#"{"metadata": {"labels": {"karpenter.sh/nodepool": "default", "node.kubernetes.io/instance-type": "m5.large"}},
+        "status": {"providerID": "aws:///us-west-2a/i-1", "imageID": "ami-1"}}"#;
+    let gone = claim.replace("/i-1", "/i-2");
+    let input = [("", "null"), (instance, claim), (instance, gone.as_str())].map(|(instances, claim)| {
+        let instances = if instances.is_empty() { "[]" } else { instances };
+        format!(r#"{{{RESOLVED}, "instances": {instances}, "nodeClaim": {claim}}}"#)
+    });
+    let (_, answers, _) = ask(&["drift"], &input.join("\n"));
+    assert_eq!(answers[0]["error"]["text"], "the document has no nodeClaim");
+    assert_eq!(answers[1], serde_json::json!({ "drift": "SubnetDrift", "events": [] }));
+    assert_eq!(answers[2]["error"]["class"], "NodeClaimNotFound");
+}
+
+// spec 11 §2.7
+#[test]
+fn a_message_is_a_text_an_object_or_nothing() {
+    let document = r#"{"nodeClaims": [{"metadata": {"name": "a"}, "status": {"providerID": "aws:///us-west-2a/i-1"}}],
+        "messages": [null, "no JSON", {"version": "0", "source": "aws.ec2", "detail-type": "EC2 Spot Instance Interruption Warning",
+          "detail": {"instance-id": "i-1", "instance-action": "terminate"}}]}"#;
+    let (_, answers, _) = ask(&["interruption"], document);
+    let messages = answers[0]["messages"].as_array().unwrap();
+    let shown: Vec<String> = messages
+        .iter()
+        .map(|own| format!("{} {} {} {}", own["kind"], own["parseError"], own["messageDeleted"], own["deletedClaims"]))
+        .collect();
+    let expected = ["null true true []", "null true true []", "\"spot_interrupted\" false true [\"a\"]"];
+    assert_eq!(shown, expected);
 }
 
 /// Compares Kerf's answers with those in a file.

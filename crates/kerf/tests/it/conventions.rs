@@ -18,6 +18,7 @@ fn the_help_pages_match_their_snapshots() {
     assert_snapshot!("help_plan", kerf(&["plan", "--help"]).transcript());
     assert_snapshot!("help_sandbox", kerf(&["sandbox", "--help"]).transcript());
     assert_snapshot!("help_sandbox_run", kerf(&["sandbox", "run", "--help"]).transcript());
+    assert_snapshot!("help_sandbox_aws", kerf(&["sandbox", "aws", "--help"]).transcript());
     assert_snapshot!("help_validate", kerf(&["validate", "--help"]).transcript());
 }
 

@@ -74,3 +74,56 @@ fn the_debugging_page_quotes_the_log_of_a_run() {
         assert!(has_log_line(&log, line), "{line}\n{log}");
     }
 }
+
+/// Returns the code blocks of docs/SANDBOX.md in this language; the shell blocks have none.
+fn sandbox_blocks(language: &str) -> Vec<String> {
+    let page = std::fs::read_to_string(root().join("docs/SANDBOX.md")).unwrap();
+    let blocks = page.split("\n```").skip(1).step_by(2);
+    blocks.filter_map(|block| Some(block.strip_prefix(language)?.strip_prefix('\n')?.to_owned())).collect()
+}
+
+#[test]
+fn the_scenarios_of_the_sandbox_page_run_as_they_are() {
+    let scenarios = sandbox_blocks("yaml");
+    assert!(scenarios.len() >= 2);
+    for scenario in scenarios {
+        let folder = temp_folder(&[("scenario.yaml", &scenario)]);
+        let output = kerf(&["sandbox", "run", "scenario.yaml"]).current_dir(folder.path()).run();
+        assert_eq!(output.code, 0, "{scenario}\n{}{}", output.stdout, output.stderr);
+    }
+}
+
+#[test]
+fn the_commands_of_the_sandbox_page_run_as_they_are() {
+    let mut manifests = 0;
+    let mut sandboxes = 0;
+    for block in sandbox_blocks("") {
+        for line in block.lines() {
+            let command = line.split(" #").next().unwrap().trim();
+            let words: Vec<&str> = command.split_whitespace().collect();
+            match words[..] {
+                ["kubectl", "apply", "-f", file] => {
+                    manifests += 1;
+                    let output = kerf(&["validate", "-f", file]).current_dir(root()).run();
+                    assert_eq!(output.code, 0, "{command}: {}", output.stderr);
+                }
+                // Other tests run the story scenario, the demo and changes of the account.
+                ["kerf", "sandbox", "run" | "aws", ..] | ["kerf", "sandbox", "--demo"] => {}
+                ["kerf", "sandbox", ..] => {
+                    sandboxes += 1;
+                    // Without a command of its own the sandbox runs until Ctrl-C.
+                    let (own, script) = match words.iter().position(|word| *word == "--") {
+                        Some(at) => (&words[1..at], words[at + 1..].join(" ")),
+                        None => (&words[1..], "true".to_owned()),
+                    };
+                    let script =
+                        format!("PATH=/usr/local/bin:/usr/bin:/bin HOME=/nonexistent; export PATH HOME; {script}");
+                    let output = kerf(&[own, &["--", "/bin/sh", "-c", &script]].concat()).current_dir(root()).run();
+                    assert_eq!(output.code, 0, "{command}: {}{}", output.stdout, output.stderr);
+                }
+                _ => {}
+            }
+        }
+    }
+    assert!(manifests >= 2 && sandboxes >= 4, "{manifests} {sandboxes}");
+}

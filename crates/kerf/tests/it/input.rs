@@ -309,3 +309,72 @@ fn the_examples_are_valid() {
     let output = kerf(&["validate", "-f", "examples"]).current_dir(&root).run();
     assert_eq!(output.code, 0, "{}", output.stderr);
 }
+
+/// A KWOKNodeClass, its NodePool, a NodeClaim and a pod. The durations of class and claim exceed
+/// 2^63 ns, about 292 years.
+const DURATIONS_OUT_OF_RANGE: &str = "
+apiVersion: karpenter.kwok.sh/v1alpha1
+kind: KWOKNodeClass
+metadata: {name: default}
+spec: {nodeRegistrationDelay: 99999999h}
+---
+apiVersion: karpenter.sh/v1
+kind: NodePool
+metadata: {name: general}
+spec:
+  template:
+    spec:
+      nodeClassRef: {group: karpenter.kwok.sh, kind: KWOKNodeClass, name: default}
+      requirements: []
+---
+apiVersion: karpenter.sh/v1
+kind: NodeClaim
+metadata: {name: general-1}
+spec:
+  nodeClassRef: {group: karpenter.kwok.sh, kind: KWOKNodeClass, name: default}
+  requirements: []
+  expireAfter: 99999999h
+  terminationGracePeriod: 9999999999s
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: a}
+spec: {containers: [{name: c, image: i, resources: {requests: {cpu: 1}}}]}
+";
+
+// Spec 09 section 2.1: every command reports durations that no controller can use.
+#[test]
+fn durations_out_of_range_are_reported_by_validate_and_plan() {
+    let files = [("all.yaml", DURATIONS_OUT_OF_RANGE)];
+    assert_snapshot!(validate(&files, &["-f", "all.yaml"]), @r#"
+    exit code 2
+    --- stderr
+    error: all.yaml, document 1, line 2: KWOKNodeClass `default`: invalid value: time: invalid duration "99999999h" in nodeRegistrationDelay
+    error: all.yaml, document 3, line 16: NodeClaim `general-1`: invalid value: time: invalid duration "9999999999s" in terminationGracePeriod
+    error: all.yaml, document 3, line 16: NodeClaim `general-1`: invalid value: time: invalid duration "99999999h" in expireAfter
+    "#);
+    let folder = temp_folder(&files);
+    let plan = kerf(&["plan", "--provider", "kwok", "-f", "all.yaml"]).current_dir(folder.path()).transcript();
+    assert_snapshot!(plan, @r#"
+    exit code 0
+    --- stdout
+    Unschedulable pods
+
+    PODS       CODE        WHY
+    default/a  NoNodePool  no dynamic nodepools found; NodePool `general` could launch a node for it,
+                           but is not ready: KWOKNodeClass `default`: invalid value: time: invalid
+                           duration "99999999h" in nodeRegistrationDelay
+
+    Nodes that stay
+
+    NODES      CODE             WHY
+    general-1  NoNode           Nodeclaim does not have an associated node
+    general-1  NoNodePoolLabel  Node doesn't have required label (label=karpenter.sh/nodepool)
+
+    Cost: $0.0000/hour now, $0.0000/hour after this plan (+$0.0000).
+    --- stderr
+    warning: all.yaml, document 3, line 16: NodeClaim `general-1`: invalid value: time: invalid duration "9999999999s" in terminationGracePeriod; it has no effect
+    warning: all.yaml, document 3, line 16: NodeClaim `general-1`: invalid value: time: invalid duration "99999999h" in expireAfter; it has no effect
+    warning: NodePool `general` is not used: KWOKNodeClass `default`: invalid value: time: invalid duration "99999999h" in nodeRegistrationDelay
+    "#);
+}

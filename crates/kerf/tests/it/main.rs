@@ -4,6 +4,7 @@
 
 mod aws;
 mod aws_ask;
+mod aws_scenarios;
 mod aws_types;
 mod conventions;
 mod crds;
@@ -11,6 +12,7 @@ mod disruption;
 mod documentation;
 mod input;
 mod live;
+mod malformed_scenarios;
 mod plan;
 mod program;
 mod proofs;

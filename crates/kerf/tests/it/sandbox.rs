@@ -206,3 +206,41 @@ fn kerf_grows_the_cluster_and_drains_a_node_that_is_deleted() {
     assert_eq!(pods.trim(), "12 Running", "{}", output.stderr);
     assert!(!claims.is_empty() && claims.split(' ').all(|ready| ready == "True"), "{claims}");
 }
+
+/// Runs a shell script with `kerf sandbox --provider aws`, without controllers. `$KERF` is the
+/// program.
+fn run_in_aws_sandbox(script: &str) -> crate::program::RunResult {
+    let kerf_path = env!("CARGO_BIN_EXE_kerf");
+    run_in_sandbox(&["--provider", "aws"], &format!("KERF='{kerf_path}'; {script}"))
+}
+
+#[test]
+fn the_account_of_a_running_sandbox_is_changed_by_hand() {
+    let output = run_in_aws_sandbox(
+        "$KERF sandbox aws; $KERF sandbox aws 'deny: [ec2:CreateFleet]' && \
+         $KERF sandbox aws 'publishImages: {release: \"20260115\", bottlerocket: 1.53.0}' && echo changed",
+    );
+    assert_eq!((output.code, output.stdout.as_str(), output.stderr.as_str()), (0, "[]\nchanged\n", ""));
+}
+
+#[test]
+fn a_wrong_change_of_the_account_says_what_is_wrong() {
+    let problem = |change: &str| {
+        let output = run_in_aws_sandbox(&format!("$KERF sandbox aws '{change}'"));
+        assert_eq!(output.code, 2, "{change}: {}", output.stderr);
+        output.stderr
+    };
+    assert_eq!(
+        problem("{reclaim: {pool: default}, deleteQueue: other}"),
+        "error: reclaim: no live instance matches, or the action does not apply to it; deleteQueue: there is no queue \
+         other\n"
+    );
+    assert!(problem("reclaims: {}").starts_with("error: unknown field `reclaims`, expected one of `stockOut`"));
+    assert!(problem("stockOut: {for: soon}").starts_with("error: time: invalid duration \"soon\""));
+    assert!(problem("{}").starts_with("error: has no action: add for example reclaim"));
+    assert!(
+        problem("zonalShift: {zone: nowhere, for: 1h}").contains("there is no zone nowhere; use one of us-west-2a")
+    );
+    let output = run_in_sandbox(&[], &format!("'{}' sandbox aws 'reclaim: {{}}'", env!("CARGO_BIN_EXE_kerf")));
+    assert!(output.stderr.contains("start it with --provider aws"), "{}", output.stderr);
+}

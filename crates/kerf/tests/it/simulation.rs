@@ -232,8 +232,16 @@ steps:
     let folder = temp_folder(&[("sc.yaml", text)]);
     let output = kerf(&["sandbox", "run", "sc.yaml"]).current_dir(folder.path()).run();
     assert_eq!((output.code, output.stdout.as_str()), (2, ""));
-    let places: Vec<&str> = output.stderr.lines().map(|line| line.split(": ").nth(2).unwrap_or_default()).collect();
-    let expected = ["faults[0]", "sped", "steps[0].at", "steps[0].faults[0]", "steps[0].scale", "steps[1]"];
+    let places: Vec<&str> = output
+        .stderr
+        .lines()
+        .map(|line| line.trim_start_matches("error: sc.yaml, line "))
+        .map(|line| {
+            let mut parts = line.splitn(3, ": ");
+            parts.next().and(parts.next()).unwrap_or_default()
+        })
+        .collect();
+    let expected = ["sped", "faults[0]", "steps[0].at", "steps[0].faults[0]", "steps[0].scale.replicas", "steps[1].at"];
     assert_eq!(places, expected, "{}", output.stderr);
 }
 
@@ -291,14 +299,16 @@ fn a_contradictory_scenario_is_rejected_with_all_problems() {
     let output = kerf(&["sandbox", "run", "order.yaml"]).current_dir(folder.path()).run();
     assert_eq!((output.code, output.stdout.as_str()), (2, ""));
     assert!(
-        output.stderr.contains("order.yaml: steps[0]: at: must not be later than `until`, the end of the scenario"),
+        output
+            .stderr
+            .contains("order.yaml, line 1: steps[0].at: must not be later than `until`, the end of the scenario"),
         "{}",
         output.stderr
     );
-    assert!(output.stderr.contains("order.yaml: steps[1]: the step has no action"), "{}", output.stderr);
+    assert!(output.stderr.contains("order.yaml, line 1: steps[1]: the step has no action"), "{}", output.stderr);
     let output = kerf(&["sandbox", "run", "typo.yaml"]).current_dir(folder.path()).run();
     assert_eq!(output.code, 2);
-    assert!(output.stderr.contains("unknown field `stepps`"), "{}", output.stderr);
+    assert!(output.stderr.contains("typo.yaml, line 1: stepps: there is no such field"), "{}", output.stderr);
     let output = kerf(&["sandbox", "run", "missing.yaml"]).current_dir(folder.path()).run();
     assert_eq!(output.code, 2);
     let output = kerf(&["sandbox", "run", "order.yaml", "--faults", "rain"]).current_dir(folder.path()).run();

@@ -21,7 +21,9 @@ use crate::api::respond::Body;
 use crate::api::server::ConnectionLost;
 
 /// Largest number of bytes that a response hands over at once, and that HTTP/2 buffers per stream.
-const MAX_CHUNK_BYTES: usize = 64 * 1024;
+const MAX_CHUNK_BYTES: usize = 16 * 1024;
+/// Largest number of bytes that HTTP/1 buffers for a client, and of the head of a request.
+const MAX_HTTP1_BUFFER_BYTES: usize = 64 * 1024;
 /// Largest number of concurrent requests of one HTTP/2 connection, as in the real server.
 const MAX_STREAMS: u32 = 250;
 
@@ -38,7 +40,7 @@ pub(super) struct ConnectionLimits {
 
 impl ConnectionLimits {
     pub(super) const DEFAULT: Self =
-        Self { header: Duration::from_secs(30), idle: Duration::from_secs(90), slow_reader: Duration::from_mins(1) };
+        Self { header: Duration::from_secs(30), idle: Duration::from_secs(90), slow_reader: Duration::from_secs(30) };
 
     /// Interval at which the limits are checked.
     fn check_interval(&self) -> Duration {
@@ -59,7 +61,7 @@ where
         async move { response.await.map(|response| response.map(|body| in_flight.into_body(body))) }
     });
     let mut builder = hyper_util::server::conn::auto::Builder::new(TokioExecutor::new());
-    builder.http1().timer(TokioTimer::new()).header_read_timeout(limits.header);
+    builder.http1().timer(TokioTimer::new()).header_read_timeout(limits.header).max_buf_size(MAX_HTTP1_BUFFER_BYTES);
     builder.http2().timer(TokioTimer::new()).keep_alive_interval(Some(limits.header)).keep_alive_timeout(limits.header);
     builder.http2().max_send_buf_size(MAX_CHUNK_BYTES).max_concurrent_streams(MAX_STREAMS);
     let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
@@ -289,6 +291,48 @@ mod tests {
             }
         }
         assert!(!task.is_finished());
+    }
+
+    // A client that reads nothing must not cost more than the buffers of one connection.
+    #[tokio::test(start_paused = true)]
+    async fn a_reader_that_takes_nothing_buffers_at_most_100_kib() {
+        for preface in [&b""[..], &b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"[..]] {
+            let handed_over = Arc::new(Mutex::new(0));
+            let counter = handed_over.clone();
+            let body = move || {
+                let counter = counter.clone();
+                Body::stream(futures::stream::repeat_with(move || {
+                    let chunk = Bytes::from(vec![b'x'; 10_000]);
+                    *counter.lock().unwrap() += chunk.len();
+                    chunk
+                }))
+            };
+            let (mut client, _task) = connect(body);
+            if preface.is_empty() {
+                request(&mut client).await;
+            } else {
+                client.write_all(preface).await.unwrap();
+                client.write_all(&http2_request_with_large_windows()).await.unwrap();
+            }
+            tokio::time::sleep(SECOND).await;
+            let bytes = *handed_over.lock().unwrap();
+            assert!((10_000..=100 * 1024).contains(&bytes), "{bytes} bytes, preface {preface:?}");
+        }
+    }
+
+    /// Returns the frames of an HTTP/2 client that allows the server to send 100 MB for its one
+    /// request: settings, a window of the connection, and the head of `GET /`.
+    fn http2_request_with_large_windows() -> Vec<u8> {
+        let window = 100_000_000_u32.to_be_bytes();
+        let mut bytes = vec![0, 0, 6, 4, 0, 0, 0, 0, 0, 0, 4];
+        bytes.extend(window);
+        bytes.extend([0, 0, 4, 8, 0, 0, 0, 0, 0]);
+        bytes.extend(window);
+        // Indexed fields of the static table: :method GET, :scheme http, :path /, and an authority.
+        let head = [0x82, 0x86, 0x84, 0x41, 1, b'a'];
+        bytes.extend([0, 0, head.len() as u8, 1, 0x5, 0, 0, 0, 1]);
+        bytes.extend(head);
+        bytes
     }
 
     #[tokio::test(start_paused = true)]

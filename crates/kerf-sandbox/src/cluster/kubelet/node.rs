@@ -87,12 +87,13 @@ fn ensure_instance(plane: &mut ControlPlane, key: &ObjectKey, node: &Node, now: 
         plane.queue.add_at(WorkItem::Interruption(key.clone()), now + boot_time + after);
     }
     let readiness = faults::schedule(plane, key, &faults, now + boot_time);
+    let cloud_address = plane.kubelets.cloud_instances.internal_ip(&node.spec.provider_id);
     let Kubelets { instances, ip_allocator, .. } = &mut plane.kubelets;
     let instance = SimulatedInstance {
         uid: node.metadata.uid.clone(),
         phase,
         readiness,
-        address: ip_allocator.next_node_ip(),
+        address: cloud_address.unwrap_or_else(|| ip_allocator.next_node_ip()),
         last_reported_at: now,
         lease_key: ObjectKey::new(Some(LEASE_NAMESPACE), &node.metadata.name),
         last_lease_write: None,

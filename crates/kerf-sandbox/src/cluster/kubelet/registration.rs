@@ -6,6 +6,7 @@
 //! time once, when it first runs.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -56,6 +57,8 @@ pub(crate) struct CloudInstanceRecords {
 struct CloudInstanceRecord {
     phase: JoinPhase,
     faults: InstanceFaults,
+    internal_ip: Option<Ipv4Addr>,
+    micro_dollars_per_hour: u64,
 }
 
 impl CloudInstanceRecords {
@@ -76,6 +79,17 @@ impl CloudInstanceRecords {
             never_joins: false,
             ..faults.unwrap_or_default()
         }
+    }
+
+    /// Returns the address of an instance. Returns `None` if the cloud assigns none.
+    pub(crate) fn internal_ip(&self, provider_id: &str) -> Option<Ipv4Addr> {
+        self.records.get(provider_id)?.internal_ip
+    }
+
+    /// Returns the price of an instance in millionths of a dollar per hour. Returns `None` for an
+    /// instance that the cloud does not list.
+    pub(crate) fn micro_dollars_per_hour(&self, provider_id: &str) -> Option<u64> {
+        Some(self.records.get(provider_id)?.micro_dollars_per_hour)
     }
 
     /// Returns true if the cloud's list was read and the instance has ended or is not listed.
@@ -132,21 +146,24 @@ fn follow(plane: &mut ControlPlane, instance: &CloudInstance) {
 /// Creates the record of a new instance. The kubelet of an instance whose Node exists already
 /// continues: the control plane was started on a copy of a cluster.
 fn ensure_record(plane: &mut ControlPlane, provider_id: &SmolStr, instance: &CloudInstance) {
-    if plane.kubelets.cloud_instances.records.contains_key(provider_id) {
+    if let Some(record) = plane.kubelets.cloud_instances.records.get_mut(provider_id) {
+        record.micro_dollars_per_hour = instance.micro_dollars_per_hour;
         return;
     }
     let node = plane.cache.nodes.iter().find(|(_, node)| node.spec.provider_id == *provider_id);
-    let record = if let Some(key) = node.map(|(key, _)| key.clone()) {
+    let (phase, faults) = if let Some(key) = node.map(|(key, _)| key.clone()) {
         plane.queue.add(WorkItem::BootInstance(key.clone()));
-        CloudInstanceRecord { phase: JoinPhase::Joined(key), faults: InstanceFaults::default() }
+        (JoinPhase::Joined(key), InstanceFaults::default())
     } else {
         let faults = plane.cloud.draw_instance_faults(OfferingRef {
             instance_type: &instance.instance_type,
             zone: &instance.zone,
             capacity_type: &instance.capacity_type,
         });
-        CloudInstanceRecord { phase: JoinPhase::Launching, faults }
+        (JoinPhase::Launching, faults)
     };
+    let CloudInstance { internal_ip, micro_dollars_per_hour, .. } = *instance;
+    let record = CloudInstanceRecord { phase, faults, internal_ip, micro_dollars_per_hour };
     plane.kubelets.cloud_instances.records.insert(provider_id.clone(), record);
 }
 
@@ -171,7 +188,8 @@ fn boot(plane: &mut ControlPlane, provider_id: &SmolStr) {
 
 /// Ends the kubelet of an instance that shuts down or has ended. Its pods keep their last status.
 fn stop(plane: &mut ControlPlane, provider_id: &SmolStr, phase: JoinPhase) {
-    let stopped = CloudInstanceRecord { phase, faults: InstanceFaults::default() };
+    let (faults, internal_ip) = (InstanceFaults::default(), None);
+    let stopped = CloudInstanceRecord { phase, faults, internal_ip, micro_dollars_per_hour: 0 };
     let before = plane.kubelets.cloud_instances.records.insert(provider_id.clone(), stopped);
     if let Some(CloudInstanceRecord { phase: JoinPhase::Joined(node), .. }) = before {
         plane.kubelets.instances.remove(&node);
@@ -187,8 +205,11 @@ pub(crate) fn register(plane: &mut ControlPlane, provider_id: &SmolStr) -> ApiRe
         return Ok(RunAgain::WhenChanged);
     };
     let phase = match cloud.node_registration(provider_id) {
-        None => JoinPhase::NeverJoins,
-        Some(registration) => {
+        Err(why) => {
+            plane.report_instance_outside(provider_id, why);
+            JoinPhase::NeverJoins
+        }
+        Ok(registration) => {
             create_node(plane, provider_id, &registration)?;
             JoinPhase::Joined(ObjectKey::new(None, &registration.name))
         }

@@ -52,12 +52,12 @@ impl InvariantChecker {
         let runs =
             |pod: &Pod| pod.status.phase == PodPhase::Running && !pod.is_terminating() && !pod.is_owned_by_daemonset();
         let running = self.pods.values().filter(|record| runs(&record.pod)).count();
-        let ExpectStep { pods_running, pods_pending, nodes, node_claims } = *expected;
+        let ExpectStep { pods_running, pods_pending, nodes, node_claims, .. } = expected;
         let counts = [
-            ("podsRunning", pods_running, running),
-            ("podsPending", pods_pending, self.pending_pods().count()),
-            ("nodes", nodes, self.nodes.len()),
-            ("nodeClaims", node_claims, self.claims.len()),
+            ("podsRunning", *pods_running, running),
+            ("podsPending", *pods_pending, self.pending_pods().count()),
+            ("nodes", *nodes, self.nodes.len()),
+            ("nodeClaims", *node_claims, self.claims.len()),
         ];
         let message = |(name, expected, actual): (&str, Option<usize>, usize)| {
             let expected = expected.filter(|expected| *expected != actual)?;

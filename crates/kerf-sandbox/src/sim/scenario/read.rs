@@ -1,197 +1,303 @@
 //! Reads scenario files. All errors are reported at once, each with its path.
 
+use std::fmt;
 use std::time::Duration;
 
-use serde::de::DeserializeOwned;
-use serde_json::{Value, json};
+use kerf_api::yaml::{self, YamlError};
+use serde_json::{Map, Value};
 
 use super::super::faults::FaultSetting;
+use super::fields::field_errors;
 use super::{Scenario, ScenarioStep};
+
+/// Names of all expectations, for messages.
+const EXPECTATIONS: &str = "podsRunning, podsPending, nodes, nodeClaims, instances, log, logLacks, events, conditions, \
+                            metrics";
 
 /// Kinds of which a NodePool has objects.
 const KINDS_OF_POOLS: [&str; 2] = ["Node", "NodeClaim"];
 
+/// Longest scenario, and longest duration in one: a leap year.
+pub(super) const LONGEST_DURATION: Duration = Duration::from_hours(366 * 24);
+/// Shortest interval of repetitions.
+const SHORTEST_INTERVAL: Duration = Duration::from_secs(1);
+/// Maximum number of times that the steps of a scenario happen, and of its cost comparisons.
+const OCCURRENCES_MAX: u128 = 500_000;
+/// Maximum of the sum of all jumps of the clock: ten years.
+const LONGEST_JUMPS: Duration = Duration::from_hours(10 * 366 * 24);
+/// Maximum number of replicas of a workload.
+pub(super) const WORKLOAD_REPLICAS_MAX: u64 = 50_000;
+
 /// An error in a scenario file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{path}: {why}")]
 pub struct ScenarioError {
-    /// Path of the field, such as `steps[0].at`. Steps are counted from 0.
+    /// Line of the field, from 1; `None` if the scenario was not read from a text.
+    pub line: Option<u32>,
+    /// Path of the field, such as `steps[0].at`. Steps are counted from 0. Empty for an error of
+    /// the whole file.
     pub path: String,
     /// Description of the error.
     pub why: String,
 }
 
+impl fmt::Display for ScenarioError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(line) = self.line {
+            write!(f, "line {line}: ")?;
+        }
+        if !self.path.is_empty() {
+            write!(f, "{}: ", self.path)?;
+        }
+        f.write_str(&self.why)
+    }
+}
+
 impl Scenario {
+    /// Reads a scenario from YAML, by the rules that kubectl has for manifests. Fails with all
+    /// errors in it, each with its line.
+    pub fn parse(text: &str) -> Result<Self, Vec<ScenarioError>> {
+        let unreadable =
+            |error: &YamlError| ScenarioError { line: Some(error.line), path: String::new(), why: error.to_string() };
+        let lines = yaml::value_lines(text).map_err(|error| vec![unreadable(&error)])?;
+        let tree = yaml::parse(text).map_err(|errors| errors.iter().map(unreadable).collect::<Vec<_>>())?;
+        let duplicates = lines.duplicate_fields.iter().map(|(path, line)| ScenarioError {
+            line: Some(*line),
+            path: path.clone(),
+            why: "the object has this field twice: remove one of them".to_owned(),
+        });
+        let mut errors: Vec<ScenarioError> = duplicates.collect();
+        match Self::read(tree) {
+            Ok(scenario) if errors.is_empty() => return Ok(scenario),
+            Ok(_) => {}
+            Err(others) => errors.extend(others.into_iter().map(|error| {
+                let line = lines.line_of(&error.path).or(Some(1));
+                ScenarioError { line, ..error }
+            })),
+        }
+        errors.sort_by_key(|error| error.line);
+        Err(errors)
+    }
+
     /// Reads a scenario. Fails with all errors in it.
     pub fn read(tree: Value) -> Result<Self, Vec<ScenarioError>> {
-        let errors = decode_errors(&tree);
+        let errors = field_errors(&tree);
         if !errors.is_empty() {
             return Err(errors);
         }
         let scenario: Self = serde_json::from_value(tree)
-            .map_err(|cause| vec![ScenarioError { path: "scenario".to_owned(), why: cause.to_string() }])?;
+            .map_err(|cause| vec![ScenarioError { line: None, path: "scenario".to_owned(), why: cause.to_string() }])?;
         let errors = scenario.validation_errors();
         if errors.is_empty() { Ok(scenario) } else { Err(errors) }
     }
 
-    /// Returns all errors in values that could be decoded, such as steps in the wrong order.
+    /// Checks a length that replaces `until`, and returns why it is not possible.
+    pub fn check_length(until: Duration) -> Result<(), String> {
+        if until.is_zero() {
+            return Err("must be longer than 0s".to_owned());
+        }
+        check_longest(until)
+    }
+
+    /// Returns all errors in values that have the right type, such as steps in the wrong order.
     fn validation_errors(&self) -> Vec<ScenarioError> {
         let mut errors = Vec::new();
+        let mut add_error = |path: String, why: String| errors.push(ScenarioError { line: None, path, why });
+        if let Err(why) = Self::check_length(self.until) {
+            add_error("until".to_owned(), why);
+        }
+        self.add_fault_errors(&self.faults, "faults", Duration::ZERO, &mut add_error);
         let mut last = Duration::ZERO;
         for (index, step) in self.steps.iter().enumerate() {
             let path = format!("steps[{index}]");
-            let mut add_error = |why: &str| errors.push(ScenarioError { path: path.clone(), why: why.to_owned() });
+            let mut add_step_error = |field: &str, why: &str| {
+                let separator = if field.is_empty() { "" } else { "." };
+                add_error(format!("{path}{separator}{field}"), why.to_owned());
+            };
             if step.at < last {
-                add_error("at: must not be earlier than `at` of the previous step");
+                add_step_error("at", "must not be earlier than `at` of the previous step");
             }
             if step.at > self.until {
-                add_error("at: must not be later than `until`, the end of the scenario");
+                add_step_error("at", "must not be later than `until`, the end of the scenario");
             }
             last = last.max(step.at);
-            step.add_errors(&mut add_error);
+            step.add_errors(&mut add_step_error);
+            let faults = step.faults.as_deref().unwrap_or_default();
+            self.add_fault_errors(faults, &format!("{path}.faults"), step.at, &mut add_error);
         }
-        if self.steady.is_some_and(|steady| steady.every.is_zero()) {
-            let why = "0s: must be longer than 0s, for example 1h".to_owned();
-            errors.push(ScenarioError { path: "steady.every".to_owned(), why });
+        self.add_comparison_errors(&mut add_error);
+        let occurrences: u128 = self.steps.iter().map(|step| self.occurrences(step)).sum();
+        if occurrences > OCCURRENCES_MAX {
+            let why =
+                format!("happen {occurrences} times, at most {OCCURRENCES_MAX} are possible: repeat them less often");
+            add_error("steps".to_owned(), why);
+        }
+        let jumps = self.steps.iter().filter_map(|step| Some((step.clock?.jump, self.occurrences(step))));
+        let seconds: u128 = jumps.map(|(jump, times)| u128::from(jump.as_secs()).saturating_mul(times)).sum();
+        if seconds > u128::from(LONGEST_JUMPS.as_secs()) {
+            add_error("steps".to_owned(), "the jumps of the clock together must not exceed ten years".to_owned());
         }
         errors
     }
+
+    /// Returns the number of times that a step happens.
+    fn occurrences(&self, step: &ScenarioStep) -> u128 {
+        let left = self.until.saturating_sub(step.at).as_nanos();
+        step.every.filter(|every| !every.is_zero()).map_or(1, |every| left / every.as_nanos() + 1)
+    }
+
+    fn add_comparison_errors(&self, add_error: &mut impl FnMut(String, String)) {
+        if self.steady.is_some() && self.plan_comparison.is_some() {
+            let why = "must not stand beside steady, which compares the cost too: remove one of them";
+            add_error("planComparison".to_owned(), why.to_owned());
+        }
+        let field = if self.steady.is_some() { "steady" } else { "planComparison" };
+        if let Some((from, every)) = self.comparison_times() {
+            if from > self.until {
+                let why = "must not be later than `until`, the end of the scenario";
+                add_error(format!("{field}.from"), why.to_owned());
+            }
+            if every < SHORTEST_INTERVAL {
+                add_error(format!("{field}.every"), "must be at least 1s, for example 1h".to_owned());
+            } else if self.until.saturating_sub(from).as_nanos() / every.as_nanos() > OCCURRENCES_MAX {
+                let why = format!("compares the cost too often, at most {OCCURRENCES_MAX} times are possible");
+                add_error(format!("{field}.every"), why);
+            }
+        }
+        if let Some(Err(why)) = self.steady.and_then(|steady| steady.unchanged_for).map(check_longest) {
+            add_error("steady.unchangedFor".to_owned(), why);
+        }
+    }
+
+    /// Reports faults that would never be active, because their window is not part of the run.
+    /// `since` is the time from which they are set.
+    fn add_fault_errors(
+        &self,
+        faults: &[FaultSetting],
+        path: &str,
+        since: Duration,
+        add_error: &mut impl FnMut(String, String),
+    ) {
+        for (index, fault) in faults.iter().enumerate() {
+            if let Err(why) = fault.check_active(since, self.until) {
+                add_error(format!("{path}[{index}]"), why);
+            }
+        }
+    }
+}
+
+/// Fails for a duration that is too long for a scenario.
+fn check_longest(duration: Duration) -> Result<(), String> {
+    if duration > LONGEST_DURATION {
+        return Err(format!("must be at most {}h, a year", LONGEST_DURATION.as_secs() / 3600));
+    }
+    Ok(())
 }
 
 impl ScenarioStep {
-    /// Reports the errors of one step that do not depend on other steps.
-    fn add_errors(&self, add_error: &mut impl FnMut(&str)) {
-        if self.every.is_some_and(|every| every.is_zero()) {
-            add_error("every: must be longer than 0s");
+    /// Reports the errors of one step that do not depend on other steps. `add_error` takes the
+    /// field, which is empty for the whole step.
+    fn add_errors(&self, add_error: &mut impl FnMut(&str, &str)) {
+        if self.every.is_some_and(|every| every < SHORTEST_INTERVAL) {
+            add_error("every", "must be at least 1s");
         }
         if !self.has_action() {
-            add_error(&format!("the step has no action: add one of {}", Self::ACTIONS));
+            add_error("", &format!("the step has no action: add one of {}", Self::ACTIONS));
         }
-        if self.interrupt.as_ref().is_some_and(|interrupt| interrupt.count == 0) {
-            add_error("interrupt.count: must be at least 1");
-        }
-        for object in &self.apply {
-            if object["kind"].as_str().is_none() || object["metadata"]["name"].as_str().is_none() {
-                add_error("apply: an object lacks kind or metadata.name");
+        for (index, object) in self.apply.iter().enumerate() {
+            let name = object.get("metadata").and_then(|metadata| metadata.get("name"));
+            for (field, value) in
+                [("apiVersion", object.get("apiVersion")), ("kind", object.get("kind")), ("metadata.name", name)]
+            {
+                if value.and_then(Value::as_str).is_none_or(str::is_empty) {
+                    add_error(&format!("apply[{index}].{field}"), "is missing, or is not a text");
+                }
             }
+            if has_too_many_replicas(object) {
+                add_error(
+                    &format!("apply[{index}].spec.replicas"),
+                    &format!("must be at most {WORKLOAD_REPLICAS_MAX} in a scenario"),
+                );
+            }
+        }
+        if self.patch.as_ref().is_some_and(|patch| has_too_many_replicas(&patch.merge)) {
+            add_error("patch.merge.spec.replicas", &format!("must be at most {WORKLOAD_REPLICAS_MAX} in a scenario"));
         }
         for (action, target) in self.targets() {
             match (&target.name, &target.pool) {
                 (Some(_), None) => {}
                 (None, Some(_)) if KINDS_OF_POOLS.contains(&target.kind.as_str()) => {}
-                (None, Some(_)) => add_error(&format!(
-                    "{action}.pool: a NodePool has no objects of kind {}: use kind Node or NodeClaim, or `name`",
-                    target.kind
-                )),
-                (Some(_), Some(_)) => add_error(&format!("{action}: has `name` and `pool`: remove one of them")),
-                (None, None) => {
-                    add_error(&format!("{action}: lacks `name`, or `pool` for some Node or NodeClaim of a NodePool"));
-                }
+                (None, Some(_)) => add_error(
+                    &format!("{action}.pool"),
+                    &format!(
+                        "a NodePool has no objects of kind {}: use kind Node or NodeClaim, or `name`",
+                        target.kind
+                    ),
+                ),
+                (Some(_), Some(_)) => add_error(action, "has `name` and `pool`: remove one of them"),
+                (None, None) => add_error(action, "lacks `name`, or `pool` for some Node or NodeClaim of a NodePool"),
             }
         }
         if let Some(edit) = &self.edit_status {
             if edit.status.is_some() && edit.merge.is_some() {
-                add_error("editStatus: has `status` and `merge`: remove one of them");
+                add_error("editStatus", "has `status` and `merge`: remove one of them");
             } else if edit.status().is_none() {
-                add_error("editStatus: lacks `status`, the new fields, for example status: {phase: Failed}");
+                add_error("editStatus", "lacks `status`, the new fields, for example status: {phase: Failed}");
             }
             if edit.merge.as_ref().is_some_and(|merge| merge.keys().any(|key| key != "status")) {
-                add_error("editStatus.merge: only `status` can be edited: use the action `patch` for other fields");
+                add_error("editStatus.merge", "only `status` can be edited: use the action `patch` for other fields");
             }
         }
-        if self.expect.is_some_and(|expect| expect == super::ExpectStep::default()) {
-            add_error("expect: has no count: add one of podsRunning, podsPending, nodes, nodeClaims");
+        if self.expect.as_ref().is_some_and(|expect| *expect == super::ExpectStep::default()) {
+            add_error("expect", &format!("has no fact: add one of {EXPECTATIONS}"));
         }
-        if self.stop.is_some_and(|stop| stop.controller.is_zero()) {
-            add_error("stop.controller: must be longer than 0s");
+        if let Some(aws) = &self.aws {
+            aws.add_errors(&mut |field, why| add_error(&format!("aws{field}"), why));
         }
-        if self.clock.is_some_and(|clock| clock.jump.is_zero()) {
-            add_error("clock.jump: must be longer than 0s");
+        let durations = [
+            ("stop.controller", self.stop.map(|stop| stop.controller)),
+            ("clock.jump", self.clock.map(|clock| clock.jump)),
+        ];
+        for (field, duration) in durations {
+            if let Some(Err(why)) = duration.map(Scenario::check_length) {
+                add_error(field, &why);
+            }
         }
         if self.stop.is_some() && self.kill.is_some() {
-            add_error("kill, stop: one step cannot do both: use two steps");
+            add_error("", "one step cannot both kill and stop the controller: use two steps");
         }
     }
 }
 
-/// Returns all fields that cannot be decoded. Each field is decoded by itself. If all succeed,
-/// decodes the whole to detect missing fields.
-fn decode_errors(tree: &Value) -> Vec<ScenarioError> {
-    let Value::Object(fields) = tree else { return Vec::new() };
-    let mut errors = Vec::new();
-    let mut top = fields.clone();
-    if let Some(Value::Array(steps)) = fields.get("steps") {
-        for (index, step) in steps.iter().enumerate() {
-            collect_decode_errors::<ScenarioStep>(step, &format!("steps[{index}]"), &json!({"at": "0s"}), &mut errors);
-        }
-        top.insert("steps".to_owned(), json!([]));
-    }
-    collect_decode_errors::<Scenario>(
-        &Value::Object(top),
-        "",
-        &json!({"name": "", "until": "0s", "steps": []}),
-        &mut errors,
-    );
-    errors.sort_by(|a, b| a.path.cmp(&b.path));
-    errors
-}
-
-/// Adds the errors of an object's fields. Each field is decoded together with `required`, the
-/// fields that must be present. Elements of lists are decoded by themselves too.
-fn collect_decode_errors<T: DeserializeOwned>(
-    object: &Value,
-    path: &str,
-    required: &Value,
-    errors: &mut Vec<ScenarioError>,
-) {
-    let before = errors.len();
-    for (field, value) in object.as_object().into_iter().flatten() {
-        let path = if path.is_empty() { field.clone() } else { format!("{path}.{field}") };
-        if let ("faults", Value::Array(faults)) = (field.as_str(), value) {
-            for (index, fault) in faults.iter().enumerate() {
-                if let Err(cause) = serde_json::from_value::<FaultSetting>(fault.clone()) {
-                    errors.push(ScenarioError { path: format!("{path}[{index}]"), why: cause.to_string() });
-                }
-            }
-            continue;
-        }
-        let mut candidate = required.clone();
-        candidate[field] = value.clone();
-        if let Err(cause) = serde_json::from_value::<T>(candidate) {
-            errors.push(ScenarioError { path, why: cause.to_string() });
-        }
-    }
-    if errors.len() == before
-        && let Err(cause) = serde_json::from_value::<T>(object.clone())
-    {
-        let path = if path.is_empty() { "scenario" } else { path };
-        errors.push(ScenarioError { path: path.to_owned(), why: cause.to_string() });
-    }
+/// Returns true if an object or a patch sets more replicas than a scenario can have.
+fn has_too_many_replicas(object: &Map<String, Value>) -> bool {
+    let replicas = object.get("spec").and_then(|spec| spec.get("replicas"));
+    replicas.and_then(Value::as_f64).is_some_and(|replicas| replicas > WORKLOAD_REPLICAS_MAX as f64)
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::super::super::faults::NamedFault;
     use super::*;
 
     fn errors_of(text: &str) -> Vec<String> {
-        let tree: Value = serde_yaml_ng::from_str(text).unwrap_or_else(|error| panic!("{error}"));
-        Scenario::read(tree).map(drop).unwrap_err().iter().map(ToString::to_string).collect()
+        Scenario::parse(text).map(drop).unwrap_err().iter().map(ToString::to_string).collect()
     }
 
     #[test]
     fn all_errors_are_reported() {
-        let text = "{name: x, until: 1m, steps: [{at: 2m, say: a}, {at: 30s}, {at: 40s, apply: [{kind: Pod}], interrupt: {count: 0}}]}";
+        let text = "{name: x, until: 1m, steps: [{at: 2m, say: a}, {at: 30s},\n {at: 40s, apply: [{kind: Pod}]}]}";
         assert_eq!(
             errors_of(text),
             [
-                "steps[0]: at: must not be later than `until`, the end of the scenario",
-                "steps[1]: at: must not be earlier than `at` of the previous step",
-                "steps[1]: the step has no action: add one of apply, scale, restart, patch, editStatus, delete, \
-                 interrupt, faults, kill, stop, replicas, clock, expect, say",
-                "steps[2]: at: must not be earlier than `at` of the previous step",
-                "steps[2]: interrupt.count: must be at least 1",
-                "steps[2]: apply: an object lacks kind or metadata.name",
+                "line 1: steps[0].at: must not be later than `until`, the end of the scenario",
+                "line 1: steps[1].at: must not be earlier than `at` of the previous step",
+                "line 1: steps[1]: the step has no action: add one of apply, scale, restart, patch, editStatus, delete, \
+                 interrupt, aws, faults, kill, stop, replicas, clock, expect, say",
+                "line 2: steps[2].at: must not be earlier than `at` of the previous step",
+                "line 2: steps[2].apply[0].apiVersion: is missing, or is not a text",
+                "line 2: steps[2].apply[0].metadata.name: is missing, or is not a text",
             ]
         );
     }
@@ -212,17 +318,19 @@ steps:
         assert_eq!(
             errors_of(text),
             [
-                "steps[0]: patch: has `name` and `pool`: remove one of them",
-                "steps[0]: delete: lacks `name`, or `pool` for some Node or NodeClaim of a NodePool",
-                "steps[1]: restart.pool: a NodePool has no objects of kind Deployment: use kind Node or NodeClaim, \
-                 or `name`",
-                "steps[1]: expect: has no count: add one of podsRunning, podsPending, nodes, nodeClaims",
-                "steps[2]: editStatus: lacks `status`, the new fields, for example status: {phase: Failed}",
-                "steps[3]: editStatus.merge: only `status` can be edited: use the action `patch` for other fields",
-                "steps[4]: editStatus: has `status` and `merge`: remove one of them",
-                "steps[5]: stop.controller: must be longer than 0s",
-                "steps[5]: clock.jump: must be longer than 0s",
-                "steps[5]: kill, stop: one step cannot do both: use two steps",
+                "line 5: steps[0].patch: has `name` and `pool`: remove one of them",
+                "line 5: steps[0].delete: lacks `name`, or `pool` for some Node or NodeClaim of a NodePool",
+                "line 6: steps[1].restart.pool: a NodePool has no objects of kind Deployment: use kind Node or \
+                 NodeClaim, or `name`",
+                "line 6: steps[1].expect: has no fact: add one of podsRunning, podsPending, nodes, nodeClaims, instances, \
+                 log, logLacks, events, conditions, metrics",
+                "line 7: steps[2].editStatus: lacks `status`, the new fields, for example status: {phase: Failed}",
+                "line 8: steps[3].editStatus.merge: only `status` can be edited: use the action `patch` for other \
+                 fields",
+                "line 9: steps[4].editStatus: has `status` and `merge`: remove one of them",
+                "line 10: steps[5].stop.controller: must be longer than 0s",
+                "line 10: steps[5].clock.jump: must be longer than 0s",
+                "line 10: steps[5]: one step cannot both kill and stop the controller: use two steps",
             ]
         );
     }
@@ -239,12 +347,11 @@ steps:
   - {at: 2s, editStatus: {kind: Node, pool: a, status: {phase: Failed}}, delete: {kind: NodeClaim, pool: a}}
   - {at: 3s, interrupt: {pool: a, count: 1}, expect: {podsRunning: 40, podsPending: 0, nodes: 1, nodeClaims: 1}}
 ";
-        let tree: Value = serde_yaml_ng::from_str(text).unwrap();
-        let scenario = Scenario::read(tree).unwrap();
+        let scenario = Scenario::parse(text).unwrap();
         assert!(scenario.needs_leader_election());
         assert_eq!(scenario.steps[1].stop.map(|stop| stop.controller), Some(Duration::from_secs(20)));
         assert_eq!(scenario.steps[2].targets().len(), 2);
-        let expect = scenario.steps[3].expect.unwrap();
+        let expect = scenario.steps[3].expect.as_ref().unwrap();
         assert_eq!((expect.pods_running, expect.node_claims), (Some(40), Some(1)));
     }
 
@@ -257,19 +364,55 @@ steps:
         let errors = read("0s").map(drop).unwrap_err();
         assert_eq!(
             errors.iter().map(ToString::to_string).collect::<Vec<_>>(),
-            ["steady.every: 0s: must be longer than 0s, for example 1h"]
+            ["steady.every: must be at least 1s, for example 1h"]
         );
         assert!(read("1s").is_ok());
     }
 
     #[test]
+    fn a_plan_comparison_stands_alone_and_within_the_run() {
+        let errors = |fields: Value| -> Vec<String> {
+            let mut tree = json!({"name": "x", "until": "2h", "steps": []});
+            tree.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+            let errors = Scenario::read(tree).map(drop).err().unwrap_or_default();
+            errors.iter().map(ToString::to_string).collect()
+        };
+        let plan = |from: &str, every: &str| json!({"from": from, "every": every});
+        assert_eq!(errors(json!({"planComparison": plan("1h", "1h")})), [""; 0]);
+        assert_eq!(
+            errors(json!({"planComparison": plan("3h", "0s")})),
+            [
+                "planComparison.from: must not be later than `until`, the end of the scenario",
+                "planComparison.every: must be at least 1s, for example 1h"
+            ]
+        );
+        let steady = json!({"from": "1h", "every": "1h", "costWithinPercent": 3});
+        assert_eq!(
+            errors(json!({"planComparison": plan("1h", "1h"), "steady": steady})),
+            ["planComparison: must not stand beside steady, which compares the cost too: remove one of them"]
+        );
+    }
+
+    #[test]
     fn unknown_fields_and_values_are_rejected() {
         for (text, part) in [
-            ("{name: x, until: 1m, steps: [], untill: 2m}", "untill: unknown field `untill`, expected one of"),
+            (
+                "{name: x, until: 1m, steps: [], untill: 2m}",
+                "untill: there is no such field; the fields are controller, faults, instant, name,",
+            ),
             ("{name: x, until: soon, steps: []}", "until: time: invalid duration \"soon\""),
-            ("{name: x, until: 1m, steps: [{at: 1s, kill: all}]}", "unknown variant `all`, expected `controller`"),
-            ("{name: x, until: 1m, steps: [{at: 1s, stop: {kubelet: 1s}}]}", "steps[0].stop: unknown field `kubelet`"),
-            ("{name: x, until: 1m, steps: [{at: 1s, clock: 1h}]}", "steps[0].clock: invalid type"),
+            (
+                "{name: x, until: 1m, steps: [{at: 1s, kill: all}]}",
+                "steps[0].kill: must be one of controller, is the text \"all\"",
+            ),
+            (
+                "{name: x, until: 1m, steps: [{at: 1s, stop: {controller: 1s, kubelet: 1s}}]}",
+                "steps[0].stop.kubelet: there is no such field; the fields are controller",
+            ),
+            (
+                "{name: x, until: 1m, steps: [{at: 1s, clock: 1h}]}",
+                "steps[0].clock: must be an object with fields, is the text \"1h\"",
+            ),
         ] {
             let errors = errors_of(text);
             assert!(errors.len() == 1 && errors[0].contains(part), "{text}: {errors:?}");

@@ -6,8 +6,11 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::super::durations::{self, DurationText};
 use super::super::faults::FaultSetting;
+use super::expect::{ConditionExpectation, ExpectStep};
+use super::read::WORKLOAD_REPLICAS_MAX;
+use crate::aws_step::AwsStep;
+use crate::durations::{self, DurationText};
 
 /// Actions that happen at one time, or repeatedly.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
@@ -17,19 +20,20 @@ pub struct ScenarioStep {
     #[serde(deserialize_with = "durations::required")]
     #[schemars(with = "DurationText")]
     pub at: Duration,
-    /// Interval at which the step is repeated until the end. Without it the step happens once.
+    /// Interval at which the step is repeated until the end, at least 1s. Without it the step
+    /// happens once.
     #[serde(default, deserialize_with = "durations::optional")]
     #[schemars(with = "DurationText")]
     pub every: Option<Duration>,
     /// Text to print when the step happens.
     #[serde(default)]
     pub say: Option<String>,
-    /// Counts that must hold at this time, before the other actions of the step.
+    /// Facts that must hold at this time, before the other actions of the step.
     #[serde(default)]
     pub expect: Option<ExpectStep>,
     /// Objects to apply, as `kubectl apply --server-side` does.
     #[serde(default)]
-    pub apply: Vec<Value>,
+    pub apply: Vec<Map<String, Value>>,
     /// A workload to scale.
     #[serde(default)]
     pub scale: Option<ScaleStep>,
@@ -45,6 +49,9 @@ pub struct ScenarioStep {
     /// An object to delete.
     #[serde(default)]
     pub delete: Option<ScenarioTarget>,
+    /// Changes of the AWS account, with `provider: aws`.
+    #[serde(default)]
+    pub aws: Option<Box<AwsStep>>,
     /// Instances that the cloud terminates.
     #[serde(default)]
     pub interrupt: Option<InterruptStep>,
@@ -59,6 +66,7 @@ pub struct ScenarioStep {
     pub stop: Option<StopStep>,
     /// Number of replicas of the controller from now on, which elect a leader.
     #[serde(default)]
+    #[schemars(range(max = 10))]
     pub replicas: Option<u32>,
     /// A jump of the cluster's wall clock.
     #[serde(default)]
@@ -93,24 +101,6 @@ pub struct ClockStep {
     pub jump: Duration,
 }
 
-/// Counts that must hold at the time of the step. Every other count is a violation.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct ExpectStep {
-    /// Number of pods in the phase `Running`, without pods of DaemonSets and pods that terminate.
-    #[serde(default)]
-    pub pods_running: Option<usize>,
-    /// Number of pods in the phase `Pending`, without pods that terminate.
-    #[serde(default)]
-    pub pods_pending: Option<usize>,
-    /// Number of Nodes.
-    #[serde(default)]
-    pub nodes: Option<usize>,
-    /// Number of NodeClaims.
-    #[serde(default)]
-    pub node_claims: Option<usize>,
-}
-
 /// Reference to an object of the cluster: by name, or some object of a NodePool.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -140,6 +130,7 @@ pub struct ScaleStep {
     #[serde(default)]
     pub namespace: Option<String>,
     /// Desired number of replicas.
+    #[schemars(range(max = WORKLOAD_REPLICAS_MAX))]
     pub replicas: u32,
 }
 
@@ -159,7 +150,7 @@ pub struct PatchStep {
     #[serde(default)]
     pub namespace: Option<String>,
     /// The change, as a JSON merge patch.
-    pub merge: Value,
+    pub merge: Map<String, Value>,
 }
 
 /// A change of an object's status by a user.
@@ -197,13 +188,14 @@ pub struct InterruptStep {
     #[serde(default)]
     pub pool: Option<String>,
     /// Number of instances, the first by name.
+    #[schemars(range(min = 1, max = 10_000))]
     pub count: usize,
 }
 
 impl ScenarioStep {
     /// Names of all actions, for messages.
-    pub(super) const ACTIONS: &str = "apply, scale, restart, patch, editStatus, delete, interrupt, faults, kill, \
-                                      stop, replicas, clock, expect, say";
+    pub(super) const ACTIONS: &str = "apply, scale, restart, patch, editStatus, delete, interrupt, aws, faults, \
+                                      kill, stop, replicas, clock, expect, say";
 
     /// Returns true if the step contains an action.
     pub(super) fn has_action(&self) -> bool {
@@ -214,6 +206,7 @@ impl ScenarioStep {
             || self.edit_status.is_some()
             || self.delete.is_some()
             || self.interrupt.is_some()
+            || self.aws.is_some()
             || self.faults.is_some()
             || self.kill.is_some()
             || self.stop.is_some()
@@ -230,6 +223,13 @@ impl ScenarioStep {
         let edit_status = self.edit_status.as_ref().map(|step| ("editStatus", step.target()));
         let delete = self.delete.clone().map(|target| ("delete", target));
         [restart, patch, edit_status, delete].into_iter().flatten().collect()
+    }
+}
+
+impl ConditionExpectation {
+    pub(in super::super) fn target(&self) -> ScenarioTarget {
+        let Self { kind, name, pool, .. } = self.clone();
+        ScenarioTarget { kind, name, pool, namespace: None }
     }
 }
 

@@ -1,6 +1,8 @@
 //! The AWS account that a document describes (spec 11 §1.2): it serves the document's resources,
 //! fails where the document says so, and records every call.
 
+mod instances;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -19,7 +21,7 @@ use kerf_aws::ports::{
 use serde_json::Value;
 
 use super::calls::{self, RecordedCall};
-use super::document::{FailureScript, ScriptedFailure};
+use super::document::{FailureScript, FleetRule, ScriptedFailure};
 use super::filters::matches;
 use super::resources::DescribedResources;
 
@@ -33,8 +35,24 @@ pub(super) struct DocumentAccount {
 struct AccountState {
     calls: Vec<RecordedCall>,
     failures: BTreeMap<String, VecDeque<Option<ScriptedFailure>>>,
-    templates: BTreeMap<String, Tags>,
+    templates: BTreeMap<String, CreateLaunchTemplate>,
     profiles: BTreeMap<String, InstanceProfile>,
+    /// Overrides that fleets cannot launch.
+    rules: Vec<FleetRule>,
+    instances: Vec<Ec2Instance>,
+    /// Number of fleets so far.
+    fleets: usize,
+    /// Number of instances that fleets have launched.
+    launched: usize,
+    queue: StoredMessage,
+}
+
+/// The only message of the interruption queue.
+#[derive(Default)]
+struct StoredMessage {
+    /// The message that the next receive call returns.
+    waiting: Option<QueueMessage>,
+    is_deleted: bool,
 }
 
 const EC2: &str = "EC2";
@@ -42,14 +60,14 @@ const IAM: &str = "IAM";
 
 impl DocumentAccount {
     pub(super) fn new(resources: DescribedResources, failures: FailureScript) -> Self {
-        let failures = failures.into_iter().map(|(operation, list)| (operation, list.unwrap_or_default().into()));
         let profile = |(name, role): (&String, &Option<String>)| {
             let roles = role.iter().filter(|role| !role.is_empty()).cloned().collect();
             let profile = InstanceProfile { name: name.clone(), path: "/".to_owned(), roles, tags: Tags::new() };
             (name.clone(), profile)
         };
         let state = AccountState {
-            failures: failures.collect(),
+            failures: failure_queues(failures),
+            instances: resources.instances.clone(),
             profiles: resources.profiles.iter().map(profile).collect(),
             ..AccountState::default()
         };
@@ -66,6 +84,32 @@ impl DocumentAccount {
     /// Returns all calls, oldest first.
     pub(super) fn calls(&self) -> Vec<RecordedCall> {
         self.state().calls.clone()
+    }
+
+    /// Returns the calls since the last time.
+    pub(super) fn take_calls(&self) -> Vec<RecordedCall> {
+        std::mem::take(&mut self.state().calls)
+    }
+
+    /// Replaces the rules of fleets.
+    pub(super) fn set_fleet_rules(&self, rules: Vec<FleetRule>) {
+        self.state().rules = rules;
+    }
+
+    /// Replaces the scripted failures.
+    pub(super) fn set_failures(&self, failures: FailureScript) {
+        self.state().failures = failure_queues(failures);
+    }
+
+    /// Puts a message into the empty interruption queue.
+    pub(super) fn send_message(&self, body: Option<String>) {
+        let message = QueueMessage { receipt_handle: "handle".to_owned(), body, ..QueueMessage::default() };
+        self.state().queue = StoredMessage { waiting: Some(message), is_deleted: false };
+    }
+
+    /// Returns true if the last message has been deleted.
+    pub(super) fn is_message_deleted(&self) -> bool {
+        self.state().queue.is_deleted
     }
 
     fn state(&self) -> MutexGuard<'_, AccountState> {
@@ -100,9 +144,18 @@ impl DocumentAccount {
     }
 }
 
+fn failure_queues(script: FailureScript) -> BTreeMap<String, VecDeque<Option<ScriptedFailure>>> {
+    script.into_iter().map(|(operation, list)| (operation, list.unwrap_or_default().into())).collect()
+}
+
 /// Returns the name of the operation without a note such as `(dry run)`.
 fn api_name(operation: &'static str) -> &'static str {
     operation.split_once('(').map_or(operation, |(name, _)| name)
+}
+
+fn template(request: &CreateLaunchTemplate) -> LaunchTemplate {
+    let CreateLaunchTemplate { name, tags, .. } = request;
+    LaunchTemplate { id: format!("lt-{name}"), name: name.clone(), tags: tags.clone() }
 }
 
 fn answered<'a, T: Send + 'a>(result: Result<T, AwsError>) -> AwsFuture<'a, T> {
@@ -158,8 +211,9 @@ impl Ec2 for DocumentAccount {
     fn create_launch_template(&self, request: CreateLaunchTemplate) -> AwsFuture<'_, LaunchTemplate> {
         let recorded = self.record(EC2, "CreateLaunchTemplate", calls::create_launch_template(&request));
         answered(recorded.map(|()| {
-            self.state().templates.insert(request.name.clone(), request.tags.clone());
-            LaunchTemplate { id: format!("lt-{}", request.name), name: request.name, tags: request.tags }
+            let LaunchTemplate { id, name, tags } = template(&request);
+            self.state().templates.insert(name.clone(), request);
+            LaunchTemplate { id, name, tags }
         }))
     }
 
@@ -172,12 +226,11 @@ impl Ec2 for DocumentAccount {
         let recorded = self.record(EC2, "DescribeLaunchTemplates", calls::describe_launch_templates(&request, &page));
         let find = |name: &String| {
             let state = self.state();
-            let tags = state.templates.get(name).cloned().ok_or_else(|| {
+            state.templates.get(name).map(template).ok_or_else(|| {
                 let message = "At least one of the launch templates specified in the request does not exist.";
                 let code = "InvalidLaunchTemplateName.NotFoundException";
                 AwsError::api(EC2, "DescribeLaunchTemplates", 400, code, message)
-            })?;
-            Ok(LaunchTemplate { id: format!("lt-{name}"), name: name.clone(), tags })
+            })
         };
         let found = recorded.and_then(|()| request.names.iter().map(find).collect::<Result<Vec<_>, _>>());
         answered(found.map(Page::last))
@@ -188,11 +241,14 @@ impl Ec2 for DocumentAccount {
     }
 
     fn create_fleet(&self, request: CreateFleet) -> AwsFuture<'_, FleetAnswer> {
-        if !request.is_dry_run {
-            return not_described(EC2, "CreateFleet");
-        }
-        let recorded = self.record(EC2, "CreateFleet(dry run)", calls::create_fleet(&request));
-        answered(recorded.and_then(|()| dry_run_passed("CreateFleet")))
+        let operation = if request.is_dry_run { "CreateFleet(dry run)" } else { "CreateFleet" };
+        let recorded = self.record(EC2, operation, calls::create_fleet(&request));
+        answered(recorded.and_then(|()| {
+            if request.is_dry_run {
+                return dry_run_passed("CreateFleet");
+            }
+            self.state().launch_fleet(&request, self.resources.now)
+        }))
     }
 
     fn run_instances(&self, request: RunInstances) -> AwsFuture<'_, String> {
@@ -200,8 +256,9 @@ impl Ec2 for DocumentAccount {
         answered(recorded.and_then(|()| dry_run_passed("RunInstances")))
     }
 
-    fn describe_instances(&self, _: DescribeInstances, _: PageRequest) -> AwsFuture<'_, Page<Ec2Instance>> {
-        not_described(EC2, "DescribeInstances")
+    fn describe_instances(&self, request: DescribeInstances, page: PageRequest) -> AwsFuture<'_, Page<Ec2Instance>> {
+        let recorded = self.record(EC2, "DescribeInstances", calls::describe_instances(&request, &page));
+        answered(recorded.and_then(|()| self.state().describe(&request)).map(Page::last))
     }
 
     fn describe_instance_status(&self, _: Vec<Filter>, _: PageRequest) -> AwsFuture<'_, Page<InstanceStatus>> {
@@ -218,18 +275,43 @@ impl Ec2 for DocumentAccount {
 
     fn describe_capacity_reservations(
         &self,
-        _: DescribeCapacityReservations,
-        _: PageRequest,
+        request: DescribeCapacityReservations,
+        page: PageRequest,
     ) -> AwsFuture<'_, Page<Ec2CapacityReservation>> {
-        not_described(EC2, "DescribeCapacityReservations")
+        const OPERATION: &str = "DescribeCapacityReservations";
+        let recorded = self.record(EC2, OPERATION, calls::describe_capacity_reservations(&request, &page));
+        let all = &self.resources.capacity_reservations;
+        let unknown = request.ids.iter().find(|id| all.iter().all(|reservation| reservation.id != **id));
+        let unknown =
+            unknown.map(|id| AwsError::api(EC2, OPERATION, 400, "InvalidCapacityReservationId.NotFound", id.clone()));
+        let is_found = |reservation: &&Ec2CapacityReservation| {
+            let attributes = [
+                ("state", reservation.state.as_str()),
+                ("owner-id", &reservation.owner_id),
+                ("instance-match-criteria", &reservation.instance_match_criteria),
+            ];
+            (request.ids.is_empty() || request.ids.contains(&reservation.id))
+                && matches(&request.filters, &attributes, &reservation.tags)
+        };
+        let found = all.iter().filter(is_found).cloned().collect();
+        answered(recorded.and_then(|()| unknown.map_or(Ok(Page::last(found)), Err)))
     }
 
-    fn describe_placement_groups(&self, _: DescribePlacementGroups) -> AwsFuture<'_, Vec<PlacementGroup>> {
-        not_described(EC2, "DescribePlacementGroups")
+    /// Finds nothing for an unknown ID or name, as in the oracle.
+    fn describe_placement_groups(&self, request: DescribePlacementGroups) -> AwsFuture<'_, Vec<PlacementGroup>> {
+        let recorded = self.record(EC2, "DescribePlacementGroups", Value::Null);
+        let is_found = |group: &&PlacementGroup| {
+            (request.ids.is_empty() || request.ids.contains(&group.id))
+                && (request.names.is_empty() || request.names.contains(&group.name))
+                && matches(&request.filters, &[("state", &group.state)], &group.tags)
+        };
+        let found = self.resources.placement_groups.iter().filter(is_found).cloned().collect();
+        answered(recorded.map(|()| found))
     }
 
-    fn terminate_instances(&self, _: Vec<String>) -> AwsFuture<'_, Vec<InstanceStateChange>> {
-        not_described(EC2, "TerminateInstances")
+    fn terminate_instances(&self, ids: Vec<String>) -> AwsFuture<'_, Vec<InstanceStateChange>> {
+        let recorded = self.record(EC2, "TerminateInstances", calls::terminate_instances(&ids));
+        answered(recorded.map(|()| self.state().terminate(&ids)))
     }
 
     fn create_tags(&self, _: Vec<String>, _: Tags) -> AwsFuture<'_, ()> {
@@ -321,15 +403,16 @@ impl PriceList for DocumentAccount {
 }
 
 impl Sqs for DocumentAccount {
-    fn get_queue_url<'a>(&'a self, _: &'a str) -> AwsFuture<'a, String> {
-        not_described("SQS", "GetQueueUrl")
+    fn get_queue_url<'a>(&'a self, name: &'a str) -> AwsFuture<'a, String> {
+        answered(Ok(format!("https://sqs/{name}")))
     }
 
     fn receive_messages(&self, _: ReceiveMessages) -> AwsFuture<'_, Vec<QueueMessage>> {
-        not_described("SQS", "ReceiveMessage")
+        answered(Ok(self.state().queue.waiting.take().into_iter().collect()))
     }
 
     fn delete_message<'a>(&'a self, _: &'a str, _: &'a str) -> AwsFuture<'a, ()> {
-        not_described("SQS", "DeleteMessage")
+        self.state().queue.is_deleted = true;
+        answered(Ok(()))
     }
 }

@@ -22,7 +22,7 @@ async fn resolve(document: &Document) -> Result<Value, QuestionError> {
     let class = document.node_class()?;
     let had_condition = find_condition(&class).is_some();
     let none = ShippedCatalogue { instance_types: Vec::new(), offerings: Vec::new() };
-    let world = World::new(document, &class, none).await?;
+    let world = World::new(document, Some(&class), none).await?;
     let (class, result) = world.trial.resolve_amis(class).await;
     let calls = world.account.calls();
     let mut reads: Vec<&str> =

@@ -6,8 +6,8 @@ mod template_data;
 use std::collections::BTreeMap;
 
 use kerf_aws::ports::ec2::{
-    CreateFleet, CreateLaunchTemplate, DescribeImages, DescribeLaunchTemplates, FleetTarget, LaunchTemplateRef,
-    RunInstances, RunNetworkInterface, TagSpecification,
+    CreateFleet, CreateLaunchTemplate, DescribeCapacityReservations, DescribeImages, DescribeInstances,
+    DescribeLaunchTemplates, FleetTarget, LaunchTemplateRef, RunInstances, RunNetworkInterface, TagSpecification,
 };
 use kerf_aws::ports::{CreateInstanceProfile, Filter, PageRequest};
 use serde_json::{Map, Value, json};
@@ -44,7 +44,11 @@ pub(super) struct RecordedCall {
 /// Returns the reported calls in runs that end with a `CreateFleet` or a dry run. Inside a run they
 /// are sorted by their text.
 pub(super) fn describe_calls(calls: &[RecordedCall]) -> Vec<Value> {
-    let mut names = TemplateNames::default();
+    describe_calls_with(calls, &mut TemplateNames::default())
+}
+
+/// Returns the same with the short names of earlier calls.
+pub(super) fn describe_calls_with(calls: &[RecordedCall], names: &mut TemplateNames) -> Vec<Value> {
     let mut described = Vec::new();
     let mut run: Vec<&RecordedCall> = Vec::new();
     for call in calls.iter().filter(|call| REPORTED.contains(&call.operation)) {
@@ -61,7 +65,7 @@ pub(super) fn describe_calls(calls: &[RecordedCall]) -> Vec<Value> {
 
 /// The short names of launch templates, in the order in which they were first needed.
 #[derive(Default)]
-struct TemplateNames(BTreeMap<String, String>);
+pub(super) struct TemplateNames(BTreeMap<String, String>);
 
 impl TemplateNames {
     fn describe_run(&mut self, run: Vec<&RecordedCall>) -> Vec<Value> {
@@ -169,6 +173,15 @@ pub(super) fn describe_images(request: &DescribeImages, page: &PageRequest) -> V
     ])
 }
 
+pub(super) fn describe_capacity_reservations(request: &DescribeCapacityReservations, page: &PageRequest) -> Value {
+    set_members([
+        ("CapacityReservationIds", json!(request.ids)),
+        ("Filters", filters(&request.filters)),
+        ("MaxResults", json!(page.max_results)),
+        ("NextToken", json!(page.token)),
+    ])
+}
+
 pub(super) fn create_launch_template(request: &CreateLaunchTemplate) -> Value {
     let tags = TagSpecification { resource_type: "launch-template", tags: request.tags.clone() };
     set_members([
@@ -214,11 +227,16 @@ pub(super) fn create_fleet(request: &CreateFleet) -> Value {
         FleetTarget::CapacityBlock => ("capacity-block", Value::Null, Value::Null),
         FleetTarget::ReservedCapacity => ("reserved-capacity", Value::Null, Value::Null),
     };
+    let reserved = match &request.target {
+        FleetTarget::ReservedCapacity => json!({ "ReservationTypes": ["interruptible-capacity-reservation"] }),
+        FleetTarget::Spot { .. } | FleetTarget::OnDemand { .. } | FleetTarget::CapacityBlock => Value::Null,
+    };
     set_members([
         ("Context", json!(request.context)),
         ("DryRun", if request.is_dry_run { json!(true) } else { Value::Null }),
         ("OnDemandOptions", on_demand),
         ("Overrides", overrides.collect()),
+        ("ReservedCapacityOptions", reserved),
         ("SpotOptions", spot),
         ("TagSpecifications", tag_specifications(&request.tags)),
         (
@@ -248,6 +266,19 @@ pub(super) fn run_instances(request: &RunInstances) -> Value {
         ("NetworkInterfaces", request.network_interfaces.iter().map(interface).collect()),
         ("TagSpecifications", tag_specifications(&request.tags)),
     ])
+}
+
+pub(super) fn describe_instances(request: &DescribeInstances, page: &PageRequest) -> Value {
+    set_members([
+        ("Filters", filters(&request.filters)),
+        ("InstanceIds", json!(request.ids)),
+        ("MaxResults", json!(page.max_results)),
+        ("NextToken", json!(page.token)),
+    ])
+}
+
+pub(super) fn terminate_instances(ids: &[String]) -> Value {
+    set_members([("InstanceIds", json!(ids))])
 }
 
 pub(super) fn profile(name: &str) -> Value {

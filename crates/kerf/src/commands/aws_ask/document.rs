@@ -4,14 +4,19 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kerf_api::conditions::dependents::EC2NODECLASS_WITH_RESERVATIONS;
+use kerf_api::conditions::{Condition, ConditionStatus, READY};
 use kerf_api::ec2nodeclass::EC2NodeClass;
 use kerf_api::nodeclaim::NodeClaim;
 use kerf_api::nodepool::NodePool;
+use kerf_api::slim::Node;
 use kerf_aws::data::ShippedCatalogue;
 use kerf_aws::ports::Tags;
 use kerf_aws::ports::ec2::{InstanceTypeInfo, InstanceTypeOffering, PlacementGroup};
 use kerf_aws::{AwsSettings, ClusterFacts};
 use serde::Deserialize;
+use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
 use super::QuestionError;
@@ -28,6 +33,9 @@ pub(super) struct Document {
     pub(super) subnets: Option<Vec<Value>>,
     pub(super) security_groups: Option<Vec<Value>>,
     pub(super) images: Option<Vec<Value>>,
+    pub(super) capacity_reservations: Option<Vec<Value>>,
+    pub(super) instances: Option<Vec<Value>>,
+    pub(super) cached_instances: Option<Vec<Value>>,
     pub(super) placement_groups: Option<Vec<PlacementGroupEntry>>,
     /// IDs of zones.
     pub(super) shifted_zones: Option<Vec<String>>,
@@ -37,15 +45,75 @@ pub(super) struct Document {
     pub(super) profiles: Option<BTreeMap<String, Option<String>>>,
     /// Scripted failures by operation.
     pub(super) fail: Option<FailureScript>,
+    /// Overrides that fleets cannot launch.
+    pub(super) ice: Option<Vec<FleetRule>>,
     pub(super) unavailable: Option<Vec<Mark>>,
     /// Free slots by ID of the reservation.
     pub(super) reservations: Option<BTreeMap<String, i32>>,
+    /// Free addresses by ID of the subnet, as the last refresh found them.
+    #[serde(rename = "freeIPs")]
+    pub(super) free_ips: Option<BTreeMap<String, i32>>,
     node_pools: Option<Vec<Value>>,
+    nodes: Option<Vec<Value>>,
     node_claims: Option<Vec<Value>>,
     node_class: Option<Value>,
     node_claim: Option<Value>,
     pub(super) max_pods: Option<i64>,
     capacity_type: Option<String>,
+    /// The question `launch`.
+    pub(super) steps: Option<Vec<Step>>,
+    /// The question `interruption`: texts are bodies, other values are bodies as they are written.
+    pub(super) messages: Option<Vec<Box<RawValue>>>,
+}
+
+/// One step of the question `launch`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Step {
+    /// Replaces the rules in force.
+    pub(super) ice: Option<Vec<FleetRule>>,
+    /// Replaces the scripted failures in force.
+    pub(super) fail: Option<FailureScript>,
+    pub(super) unavailable: Option<Vec<Mark>>,
+    launch: Option<Vec<Value>>,
+    delete: Option<Value>,
+    /// A provider ID.
+    pub(super) get: Option<String>,
+    pub(super) list: Option<bool>,
+}
+
+impl Step {
+    /// Returns the claims that are launched at the same moment. Each is a claim of its own, with a
+    /// UID made from `number`, the number of claims that earlier steps launched.
+    pub(super) fn launch(&self, number: usize) -> Result<Vec<NodeClaim>, QuestionError> {
+        let claims = self.launch.iter().flatten().zip(number..).map(|(claim, number)| {
+            let mut claim = complete_claim(Some(claim))?;
+            claim.metadata.uid = Some(format!("nodeclaim-uid-{number}"));
+            Ok(claim)
+        });
+        claims
+            .collect::<Result<_, serde_json::Error>>()
+            .map_err(|error| QuestionError::other(format!("launch: {error}")))
+    }
+
+    /// Returns the claim whose instance is deleted.
+    pub(super) fn delete(&self) -> Result<Option<NodeClaim>, QuestionError> {
+        let claim = self.delete.as_ref().map(|claim| complete_claim(Some(claim))).transpose();
+        claim.map_err(|error| QuestionError::other(format!("delete: {error}")))
+    }
+}
+
+/// Makes fleets fail to launch the overrides that match all selectors which are not empty.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct FleetRule {
+    pub(super) capacity_type: Option<String>,
+    pub(super) instance_type: Option<String>,
+    pub(super) zone: Option<String>,
+    pub(super) subnet: Option<String>,
+    pub(super) reservation: Option<String>,
+    pub(super) code: Option<String>,
+    pub(super) message: Option<String>,
 }
 
 /// Settings of the provider and facts about the cluster.
@@ -226,6 +294,35 @@ impl Document {
             .map_err(|error| QuestionError::other(format!("nodeClass: {error}")))
     }
 
+    /// Returns true if the document has a node class.
+    pub(super) fn has_node_class(&self) -> bool {
+        self.node_class.is_some()
+    }
+
+    /// Returns the node class of the question, which is ready unless the document has conditions.
+    pub(super) fn ready_node_class(&self) -> Result<EC2NodeClass, QuestionError> {
+        let mut class = self.node_class()?;
+        // A class comes from a store that leaves out empty lists (spec 11 §1.3).
+        if let Some(spec) = &mut class.spec {
+            spec.network_interfaces = spec.network_interfaces.take().filter(|list| !list.is_empty());
+        }
+        let observed_generation = class.metadata.generation;
+        let last_transition_time = Time(self.options().now()?);
+        let conditions = &mut class.status.get_or_insert_default().conditions;
+        if conditions.is_empty() {
+            let true_condition = |kind: &&str| Condition {
+                condition_type: (*kind).to_owned(),
+                status: ConditionStatus::True,
+                reason: (*kind).to_owned(),
+                message: String::new(),
+                last_transition_time: last_transition_time.clone(),
+                observed_generation,
+            };
+            conditions.extend(EC2NODECLASS_WITH_RESERVATIONS.iter().chain(&[READY]).map(true_condition));
+        }
+        Ok(class)
+    }
+
     /// Returns the claim of the question, with the defaults of spec 11 §1.3.
     pub(super) fn node_claim(&self) -> Result<NodeClaim, QuestionError> {
         complete_claim(self.node_claim.as_ref()).map_err(|error| QuestionError::other(format!("nodeClaim: {error}")))
@@ -235,6 +332,29 @@ impl Document {
     pub(super) fn node_claims(&self) -> Result<Vec<NodeClaim>, QuestionError> {
         let claims = self.node_claims.iter().flatten().map(|claim| complete_claim(Some(claim)));
         claims.collect::<Result<_, _>>().map_err(|error| QuestionError::other(format!("nodeClaims: {error}")))
+    }
+
+    /// Returns true if the document says which claim is in question.
+    pub(super) fn has_node_claim(&self) -> bool {
+        self.node_claim.is_some()
+    }
+
+    /// Returns true if the document says which pools are in the cluster.
+    pub(super) fn has_node_pools(&self) -> bool {
+        self.node_pools.is_some()
+    }
+
+    /// Returns a pool of this name with the node class of a claim.
+    pub(super) fn node_pool_of(name: &str, claim: &NodeClaim) -> Result<NodePool, QuestionError> {
+        let class = json!({ "nodeClassRef": claim.spec.node_class_ref, "requirements": [] });
+        let pool = json!({ "metadata": { "name": name }, "spec": { "template": { "spec": class } } });
+        serde_json::from_value(pool).map_err(QuestionError::other)
+    }
+
+    /// Returns the nodes in the cluster.
+    pub(super) fn nodes(&self) -> Result<Vec<Node>, QuestionError> {
+        let nodes = self.nodes.iter().flatten().map(Node::deserialize);
+        nodes.collect::<Result<_, _>>().map_err(|error| QuestionError::other(format!("nodes: {error}")))
     }
 
     /// Returns the pools in the cluster.
@@ -257,7 +377,7 @@ impl Document {
     pub(super) fn catalogue(
         &self,
         common: &ShippedCatalogue,
-        class: &EC2NodeClass,
+        class: Option<&EC2NodeClass>,
     ) -> Result<ShippedCatalogue, QuestionError> {
         let own_offerings = self.offerings.as_ref().map(|offerings| {
             let offerings = offerings.iter();
@@ -292,8 +412,9 @@ impl Document {
         Ok(ShippedCatalogue { instance_types, offerings })
     }
 
-    /// Returns the zones of the class's status and of the document's subnets.
-    fn zones(&self, class: &EC2NodeClass) -> Vec<String> {
+    /// Returns the zones of the class's status and of the document's subnets; none without a class.
+    fn zones(&self, class: Option<&EC2NodeClass>) -> Vec<String> {
+        let Some(class) = class else { return Vec::new() };
         let status = class.status.as_ref().and_then(|status| status.subnets.as_deref()).unwrap_or_default();
         let described = self.subnets.iter().flatten();
         let described = described.filter_map(|subnet| subnet["AvailabilityZone"].as_str());

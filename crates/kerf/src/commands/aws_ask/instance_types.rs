@@ -1,6 +1,5 @@
 //! The question `instance-types` (spec 11 §2.1).
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -11,22 +10,22 @@ use kerf_aws::data::ShippedCatalogue;
 use kerf_aws::instance_types::{InstanceTypeCatalogue, InstanceTypeSettings};
 use kerf_aws::memory::{Account, MemoryAws, MemorySettings};
 use kerf_aws::pricing::Pricing;
-use kerf_aws::unavailable_offerings::{InstancePool, PoolScope, UnavailableOfferings};
+use kerf_aws::unavailable_offerings::UnavailableOfferings;
 use kerf_aws::{KnownPlacementGroups, PlacementGroups, ReservationSlots, ShiftedZones};
-use kerf_engine::Price;
 use kerf_engine::catalogue::{InstanceTypeRef, OfferingRef};
 use kerf_engine::requirement::{Requirement, Requirements};
 use kerf_runtime::Clock;
 use serde_json::{Map, Value, json};
 
 use super::QuestionError;
-use super::document::{Document, Mark, PlacementGroupEntry};
+use super::controller_memory::{apply_mark, merge_prices};
+use super::document::{Document, PlacementGroupEntry};
 
 /// Returns every type of the node class, sorted by name.
 pub(super) fn answer(document: &Document, common: &ShippedCatalogue) -> Result<Value, QuestionError> {
     let class = document.node_class()?;
     let options = document.options();
-    let known = document.catalogue(common, &class)?;
+    let known = document.catalogue(common, Some(&class))?;
     let pricing = Arc::new(Pricing::new(options.region()));
     merge_prices(&pricing, document)?;
     let clock = Clock::system();
@@ -64,45 +63,6 @@ fn placement_groups(
     let runtime = tokio::runtime::Builder::new_current_thread().build().map_err(QuestionError::other)?;
     runtime.block_on(groups.resolve(class)).map_err(QuestionError::other)?;
     Ok(known)
-}
-
-/// Merges the prices of updates. An update without spot prices is a failed one (spec 05 §7.3).
-fn merge_prices(pricing: &Pricing, document: &Document) -> Result<(), QuestionError> {
-    let Some(prices) = &document.prices else { return Ok(()) };
-    if let Some(on_demand) = &prices.on_demand {
-        let exact = on_demand.iter().filter_map(|(name, dollars)| Some((name.clone(), Price::from_dollars(*dollars)?)));
-        pricing.merge_on_demand(exact);
-    }
-    if let Some(spot) = &prices.spot {
-        if spot.values().all(BTreeMap::is_empty) {
-            return Err(QuestionError::other("no spot pricing found"));
-        }
-        let exact = spot.iter().flat_map(|(name, zones)| {
-            let zones = zones.iter();
-            zones.filter_map(|(zone, dollars)| Some((name.clone(), zone.clone(), Price::from_dollars(*dollars)?)))
-        });
-        pricing.merge_spot(exact);
-    }
-    Ok(())
-}
-
-fn apply_mark(unavailable: &UnavailableOfferings, mark: &Mark) {
-    if !mark.subnet.is_empty() {
-        unavailable.mark_subnet(&mark.subnet);
-    } else if mark.instance_type.is_empty() {
-        unavailable.mark_capacity_type(&mark.capacity_type);
-    } else {
-        unavailable.mark_pool(InstancePool {
-            instance_type: mark.instance_type.clone(),
-            zone: mark.zone.clone(),
-            capacity_type: mark.capacity_type.clone(),
-            scope: match (mark.placement_group.as_str(), mark.partition.parse()) {
-                ("", _) => PoolScope::Unscoped,
-                (group, Ok(partition)) => PoolScope::Partition { group: group.to_owned(), partition },
-                (group, Err(_)) => PoolScope::PlacementGroup(group.to_owned()),
-            },
-        });
-    }
 }
 
 fn describe_type(instance_type: InstanceTypeRef<'_>) -> Value {

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use super::QuestionError;
 use super::calls::describe_calls;
 use super::document::Document;
+use super::stored_objects::NODE_CLASSES;
 use super::world::{World, describe_amis, describe_conditions, run};
 
 /// The text that stands for the name of a new instance profile, which is random.
@@ -25,9 +26,11 @@ async fn reconcile(document: &Document, common: &ShippedCatalogue) -> Result<Val
     if class.metadata.deletion_timestamp.is_some() && finalizers.is_empty() {
         finalizers.push(kerf_api::finalizers::aws::TERMINATION.to_owned());
     }
-    let world = World::new(document, &class, document.catalogue(common, &class)?).await?;
-    let result = world.trial.reconcile(class.metadata.name.as_deref().unwrap_or_default()).await;
-    let class: EC2NodeClass = serde_json::from_value(world.stored.last_state()).map_err(QuestionError::other)?;
+    let world = World::new(document, Some(&class), document.catalogue(common, Some(&class))?).await?;
+    let name = class.metadata.name.clone().unwrap_or_default();
+    let result = world.trial.reconcile_class(&name).await;
+    let class: EC2NodeClass =
+        serde_json::from_value(world.stored.last_state(NODE_CLASSES, &name)).map_err(QuestionError::other)?;
     let status = class.status.clone().unwrap_or_default();
     let profile = status.instance_profile.unwrap_or_default();
     let cluster_name = document.options().settings().cluster_name;
@@ -51,7 +54,7 @@ async fn reconcile(document: &Document, common: &ShippedCatalogue) -> Result<Val
         "requeue": requeue,
         "requeueAfterSeconds": requeue_after,
         "calls": calls,
-        "events": world.events.describe(),
+        "events": world.events.take(),
     });
     if let Err(error) = result {
         answer["error"] = json!({ "class": "Other", "text": error.text });

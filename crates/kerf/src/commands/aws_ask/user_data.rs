@@ -34,7 +34,7 @@ pub(super) fn answer(document: &Document) -> Result<Value, QuestionError> {
         bind_command: bind_command(&spec.ami_selector_terms, &amis),
     };
     let text = user_data::render(family, &input).map_err(|error| match error {
-        UserDataError::UnknownServiceCidr => QuestionError { class: "NodeClassNotReady", text: error.to_string() },
+        UserDataError::UnknownServiceCidr => QuestionError::of("NodeClassNotReady", error),
         UserDataError::Archive(_) | UserDataError::Yaml(_) | UserDataError::Settings(_) => QuestionError::other(error),
     })?;
     Ok(json!({ "userData": text }))

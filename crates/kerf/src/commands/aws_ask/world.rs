@@ -4,10 +4,12 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use jiff::Timestamp;
+use kerf_api::conditions::Condition;
 use kerf_api::ec2nodeclass::EC2NodeClass;
 use kerf_aws::data::ShippedCatalogue;
 use kerf_aws::ports::AwsPorts;
-use kerf_aws::{AwsParts, NodeClassTrial};
+use kerf_aws::{AwsParts, ProviderTrial};
 use kerf_operator::{Event, EventType, Publish, Registry, SharedCluster};
 use kerf_runtime::Clock;
 use kerf_state::{NodeClass, TrackedClaim};
@@ -15,16 +17,19 @@ use serde_json::{Value, json};
 
 use super::QuestionError;
 use super::account::DocumentAccount;
+use super::controller_memory::{apply_mark, merge_prices};
 use super::document::Document;
 use super::resources::DescribedResources;
-use super::stored_class::StoredClass;
+use super::resources::instances;
+use super::stored_objects::{NODE_CLAIMS, NODE_CLASSES, StoredObjects};
 
 /// The world of a document.
 pub(super) struct World {
     pub(super) account: Arc<DocumentAccount>,
-    pub(super) stored: StoredClass,
+    pub(super) stored: StoredObjects,
+    pub(super) cluster: SharedCluster,
     pub(super) events: Arc<RecordedEvents>,
-    pub(super) trial: NodeClassTrial,
+    pub(super) trial: ProviderTrial,
 }
 
 /// Events in the order in which they were published.
@@ -38,9 +43,9 @@ impl Publish for RecordedEvents {
 }
 
 impl RecordedEvents {
-    /// Returns the Events as answers print them, sorted by text.
-    pub(super) fn describe(&self) -> Vec<Value> {
-        let events = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+    /// Returns the Events since the last time as answers print them, sorted by text.
+    pub(super) fn take(&self) -> Vec<Value> {
+        let events = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
         let describe = |event: &Event| {
             json!({
                 "kind": event.involved_object.kind,
@@ -64,26 +69,37 @@ fn type_name(event_type: EventType) -> &'static str {
 }
 
 impl World {
-    /// Builds the world around a node class, with the instance types of `catalogue`.
+    /// Builds the world around a node class, with the instance types of `catalogue`. Without a
+    /// class, none is in the cluster.
     pub(super) async fn new(
         document: &Document,
-        class: &EC2NodeClass,
+        class: Option<&EC2NodeClass>,
         catalogue: ShippedCatalogue,
     ) -> Result<Self, QuestionError> {
         let options = document.options();
         let resources = DescribedResources::of(document)?;
         let account = Arc::new(DocumentAccount::new(resources, document.fail.clone().unwrap_or_default()));
         account.start(&options.settings().cluster_name).await.map_err(QuestionError::other)?;
-        let stored = StoredClass::new(json!(class));
+        account.set_fleet_rules(document.ice.clone().unwrap_or_default());
         let events = Arc::<RecordedEvents>::default();
         let cluster = SharedCluster::default();
+        let stored = StoredObjects::new(cluster.clone());
         {
-            let object: NodeClass = serde_json::from_value(json!(class)).map_err(QuestionError::other)?;
-            let object = object.with_kind("karpenter.k8s.aws", "v1", "EC2NodeClass");
+            let mut classes = Vec::new();
+            if let Some(class) = class {
+                stored.insert(NODE_CLASSES, json!(class));
+                let object: NodeClass = serde_json::from_value(json!(class)).map_err(QuestionError::other)?;
+                classes.push(object.with_kind("karpenter.k8s.aws", "v1", "EC2NodeClass"));
+            }
+            let claims = document.node_claims()?;
+            for claim in &claims {
+                stored.insert(NODE_CLAIMS, json!(claim));
+            }
             let mut state = cluster.lock();
-            state.reset_node_classes("karpenter.k8s.aws", "EC2NodeClass", vec![object]);
+            state.reset_node_classes("karpenter.k8s.aws", "EC2NodeClass", classes);
             state.reset(document.node_pools()?);
-            state.reset(document.node_claims()?.into_iter().map(TrackedClaim::from).collect());
+            state.reset(claims.into_iter().map(TrackedClaim::from).collect());
+            state.reset(document.nodes()?);
         }
         let parts = AwsParts {
             ports: AwsPorts {
@@ -97,14 +113,42 @@ impl World {
                 sqs: account.clone(),
             },
             settings: options.settings(),
-            client: stored.client(),
-            cluster,
+            client: stored.client(options.now()?.to_string()),
+            cluster: cluster.clone(),
             clock: Clock::starting_at(options.now()?),
             events: events.clone(),
             registry: Arc::new(Registry::default()),
         };
-        let trial = NodeClassTrial::new(parts, options.cluster_facts(), catalogue.instance_types, catalogue.offerings);
-        Ok(Self { account, stored, events, trial })
+        let trial = ProviderTrial::new(parts, options.cluster_facts(), catalogue.instance_types, catalogue.offerings);
+        let world = Self { account, stored, cluster, events, trial };
+        world.remember(document)?;
+        Ok(world)
+    }
+
+    /// Puts into memory what earlier work of the controllers left there (spec 11 §1.3).
+    fn remember(&self, document: &Document) -> Result<(), QuestionError> {
+        let trial = &self.trial;
+        merge_prices(trial.pricing(), document)?;
+        let free = document.reservations.iter().flatten();
+        trial.reservation_slots().set_free(free.map(|(id, free)| (id.clone(), *free)));
+        for (subnet, count) in document.free_ips.iter().flatten() {
+            trial.set_free_addresses(subnet, *count);
+        }
+        let shifted = document.shifted_zones.iter().flatten();
+        trial.shifted_zones().replace(shifted.map(|id| (id.clone(), Timestamp::MAX)));
+        for instance in instances("cachedInstances", document.cached_instances.as_deref())? {
+            trial.remember_instance(instance);
+        }
+        for mark in document.unavailable.iter().flatten() {
+            apply_mark(trial.unavailable(), mark);
+        }
+        Ok(())
+    }
+
+    /// Returns the free slots of the document's reservations.
+    pub(super) fn free_slots(&self, document: &Document) -> BTreeMap<String, i32> {
+        let slots = self.trial.reservation_slots();
+        document.reservations.iter().flatten().map(|(id, _)| (id.clone(), slots.free(id))).collect()
     }
 }
 
@@ -126,14 +170,29 @@ pub(super) fn describe_amis(class: &EC2NodeClass) -> Vec<Value> {
     entries.into_iter().map(|(_, entry)| entry).collect()
 }
 
+/// Reasons of conditions that Karpenter leaves as they are (spec 06 §3.1).
+const OWN_REASONS: [&str; 2] = ["AliasNotFound", "RoleNotFound"];
+
+/// Returns true if Karpenter would not have set the condition yet.
+fn is_unset_in_karpenter(condition: &Condition) -> bool {
+    OWN_REASONS.contains(&condition.reason.as_str())
+}
+
 /// Returns the conditions of a class, sorted by type. The message of `Ready` depends on the order
-/// of transitions and is left out.
+/// of transitions and is left out. A condition that only Kerf sets is printed as not set yet.
 pub(super) fn describe_conditions(class: &EC2NodeClass) -> Vec<Value> {
     let conditions = class.status.as_ref().map_or(&[][..], |status| &status.conditions);
     let mut described: Vec<(&str, Value)> = conditions
         .iter()
         .map(|condition| {
             let kind = condition.condition_type.as_str();
+            if is_unset_in_karpenter(condition) {
+                let entry = json!({
+                    "type": kind, "status": "Unknown", "reason": "AwaitingReconciliation",
+                    "message": "object is awaiting reconciliation",
+                });
+                return (kind, entry);
+            }
             let mut entry = json!({ "type": kind, "status": condition.status.as_str() });
             if !condition.reason.is_empty() {
                 entry["reason"] = json!(condition.reason);

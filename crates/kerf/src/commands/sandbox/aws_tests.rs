@@ -10,9 +10,9 @@ use std::time::Duration;
 
 use futures::FutureExt as _;
 use http::{Method, Request};
-use kerf_aws::AwsSettings;
 use kerf_aws::memory::MemoryAws;
 use kerf_aws::ports::ec2::InstanceStateName;
+use kerf_sandbox::{CloudFault, CloudFaultRule};
 use kube::Client;
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
@@ -55,7 +55,7 @@ impl Drop for RunningControllers {
 
 fn aws_provider() -> Arc<dyn Provider> {
     let options = ProviderOptions {
-        aws: Some(AwsSettings::new(SANDBOX_CLUSTER_NAME)),
+        aws: Some(crate::program::sandbox_aws_settings(SANDBOX_CLUSTER_NAME)),
         ..ProviderOptions::new(ProviderName::Aws, None)
     };
     provider::load(options).unwrap()
@@ -73,6 +73,7 @@ impl AwsSandbox {
         let provider = aws_provider();
         provider.prepare_sandbox(SandboxPreparation {
             server: cluster.api(),
+            faults: cluster.cloud(),
             endpoint: None,
             is_instant: false,
             seed: 7,

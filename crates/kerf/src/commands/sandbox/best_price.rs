@@ -7,7 +7,7 @@ use std::sync::Arc;
 use kerf_api::labels;
 use kerf_api::slim::{Node, Pod};
 use kerf_engine::{Input, Price, Settings, solve};
-use kerf_sandbox::Cluster;
+use kerf_sandbox::{ApiServer, Cluster};
 use kube::Client;
 
 use crate::args;
@@ -18,6 +18,7 @@ use crate::provider::Provider;
 
 /// Computes the lowest price for the current pods of a cluster.
 pub(super) struct BestPriceCalculator {
+    server: ApiServer,
     client: Client,
     clock: kerf_runtime::Clock,
     settings: Settings,
@@ -27,16 +28,17 @@ pub(super) struct BestPriceCalculator {
 
 impl BestPriceCalculator {
     pub(super) fn new(cluster: &Cluster, settings: &args::Settings, provider: Arc<dyn Provider>) -> Self {
-        let (client, clock) = (cluster.api().client_as("appraiser"), cluster.api().clock());
+        let server = cluster.api().clone();
+        let (client, clock) = (server.client_as("appraiser"), server.clock());
         let selectors = SelectorKinds::needed_by(settings);
-        Self { client, clock, settings: plan::engine_settings(settings, false, 1), selectors, provider }
+        Self { server, client, clock, settings: plan::engine_settings(settings, false, 1), selectors, provider }
     }
 
     /// Returns the price of the best plan in millionths of a dollar per hour, or `None` if the plan
     /// leaves a pod unplaced.
     pub(super) async fn best_price(&self) -> Option<u64> {
         let loaded = load_with_client(self.client.clone(), self.selectors).await.ok()?;
-        let types = self.provider.plan_catalogue(&loaded.objects);
+        let types = self.provider.priced_catalogue(&self.server, &loaded.objects);
         let plan_input = PlanInput::new(loaded.objects, types.as_ref(), self.clock.now());
         let solution = solve(&without_launched_nodes(plan_input.input), &self.settings);
         if !solution.unplaced.is_empty() {

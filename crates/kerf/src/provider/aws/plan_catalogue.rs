@@ -19,7 +19,7 @@ use super::is_ec2_node_class;
 use super::plan_region::{PlanRegion, RegionOrigin};
 use crate::exit::Problem;
 use crate::input::Objects;
-use crate::program::SANDBOX_CLUSTER_NAME;
+use crate::program::ProviderName;
 use crate::provider::{PlanCatalogue, PlanNotice};
 
 /// Largest number of names in one notice.
@@ -36,9 +36,13 @@ pub(in crate::provider) struct Ec2PlanCatalogue {
 impl Ec2PlanCatalogue {
     /// Resolves the types of all classes of the input. `region` is that of the user. Fails if Kerf
     /// ships no types of the region of the input.
-    pub(in crate::provider) fn new(region: Option<&str>, objects: &Objects) -> Result<Self, Problem> {
+    pub(in crate::provider) fn new(
+        region: Option<&str>,
+        settings: &AwsSettings,
+        objects: &Objects,
+    ) -> Result<Self, Problem> {
         let region = PlanRegion::of(region, objects)?;
-        Ok(Self::of_types(&shipped_types(&region.name), &region, objects))
+        Ok(Self::of_types(&shipped_types(&region.name, settings), &region, objects))
     }
 
     /// Resolves the types of all classes of the input from those of a region.
@@ -78,15 +82,19 @@ impl PlanCatalogue for Ec2PlanCatalogue {
         if is_ec2_node_class(class) { self.lists.get(&class.name).cloned().flatten() } else { None }
     }
 
+    fn providers(&self) -> &'static [ProviderName] {
+        &[ProviderName::Aws]
+    }
+
     fn notices(&self) -> &[PlanNotice] {
         &self.notices
     }
 }
 
 /// Returns the shipped instance types of a region, with their prices.
-pub(super) fn shipped_types(region: &str) -> InstanceTypeCatalogue {
+pub(super) fn shipped_types(region: &str, settings: &AwsSettings) -> InstanceTypeCatalogue {
     let clock = Clock::system();
-    let settings = InstanceTypeSettings::new(region, &AwsSettings::new(SANDBOX_CLUSTER_NAME));
+    let settings = InstanceTypeSettings::new(region, settings);
     let unavailable = Arc::new(UnavailableOfferings::new(clock));
     let types = InstanceTypeCatalogue::new(settings, Arc::new(Pricing::new(region)), unavailable, clock);
     let shipped = data::region_catalogue(region).unwrap_or_default();
@@ -154,6 +162,9 @@ fn class_warnings(name: &str, class: &EC2NodeClass, region: &str) -> Vec<PlanNot
     let has_terms = spec.is_some_and(|spec| spec.capacity_reservation_selector_terms.iter().flatten().next().is_some());
     if has_terms && status.and_then(|status| status.capacity_reservations.as_ref()).is_none() {
         assumed.push("capacity reservations (none)".to_owned());
+    }
+    if status.is_some_and(|status| status.capacity_reservations.iter().flatten().next().is_some()) {
+        assumed.push("free slots of its capacity reservations (none)".to_owned());
     }
     if spec.is_some_and(|spec| spec.placement_group_selector.is_some()) {
         assumed.push("placement group (none)".to_owned());

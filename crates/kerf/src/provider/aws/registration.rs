@@ -1,7 +1,7 @@
 //! The Node that an EC2 instance registers: decided by its user data, its instance type and its
-//! place, as on EKS. The kubelet takes labels, taints and reservations from the `NodeConfig`;
-//! nodeadm and the kubelet have defaults for what it does not say; the cloud controller manager
-//! adds the labels of the place.
+//! place, as on EKS. The kubelet takes labels, taints and reservations from what the image has read
+//! from the user data; the image and the kubelet have defaults for what it does not say; the cloud
+//! controller manager adds the labels of the place.
 
 use std::collections::BTreeMap;
 
@@ -14,12 +14,29 @@ use kerf_aws::ports::ec2::InstanceTypeInfo;
 use kerf_sandbox::NodeRegistration;
 use serde_json::{Map, Value};
 
-use super::node_config::{NodeConfig, UserDataProblem};
+use super::boot::{self, BootConfig, BootSoftware, UserDataProblem};
 
 /// Memory of an instance that its operating system does not report, in percent.
 const HIDDEN_MEMORY_PERCENT: i64 = 5;
-/// Size of the root volume if neither class nor image gives one.
+/// Size of the volume of pods if neither class nor image gives one.
 const DEFAULT_ROOT_GIB: i64 = 20;
+/// The same on Windows.
+const DEFAULT_WINDOWS_ROOT_GIB: i64 = 50;
+/// Domains whose labels a kubelet may not set on its own node, with their subdomains.
+const RESTRICTED_DOMAINS: [&str; 2] = ["kubernetes.io", "k8s.io"];
+/// Domains whose labels it may set nevertheless, with their subdomains.
+const PERMITTED_DOMAINS: [&str; 2] = ["kubelet.kubernetes.io", "node.kubernetes.io"];
+/// Further labels that it may set.
+const PERMITTED_LABELS: [&str; 8] = [
+    "kubernetes.io/hostname",
+    "kubernetes.io/os",
+    "kubernetes.io/arch",
+    "topology.kubernetes.io/zone",
+    "topology.kubernetes.io/region",
+    "beta.kubernetes.io/instance-type",
+    "failure-domain.beta.kubernetes.io/zone",
+    "failure-domain.beta.kubernetes.io/region",
+];
 /// Number of pods of a kubelet whose configuration gives none.
 const DEFAULT_MAX_PODS: i64 = 110;
 const KIB: i64 = 1 << 10;
@@ -35,6 +52,12 @@ pub(super) struct InstancePlace<'a> {
     /// The EKS cluster whose API server the sandbox is.
     pub(super) cluster: &'a ClusterInfo,
     pub(super) instance_type: &'a InstanceTypeInfo,
+    /// Name of the image, which decides how the user data is read.
+    pub(super) image_name: &'a str,
+    /// Role of the instance; `None` if its profile does not exist any more.
+    pub(super) role: Option<&'a str>,
+    /// True if the cluster has an access entry for the role.
+    pub(super) is_role_mapped: bool,
 }
 
 /// Reason why an instance does not join the cluster.
@@ -42,7 +65,7 @@ pub(super) struct InstancePlace<'a> {
 pub(super) enum JoinProblem {
     #[error(transparent)]
     UserData(#[from] UserDataProblem),
-    #[error("the user data is for the cluster {found}, and this is {expected}")]
+    #[error("the user data is for the cluster {found}, and this is {expected}: the API server answers Unauthorized")]
     OtherCluster { found: String, expected: String },
     #[error("the API server of the user data does not exist: {found}; this one is {expected}")]
     OtherEndpoint { found: String, expected: String },
@@ -50,6 +73,12 @@ pub(super) enum JoinProblem {
     OtherCertificateAuthority,
     #[error("the user data has no range of Service addresses, which nodeadm requires")]
     NoServiceRange,
+    #[error("EKS has no cluster {0}, so the image finds no API server")]
+    UnknownCluster(String),
+    #[error("the instance has no role: its instance profile has been deleted, so the kubelet has no credentials")]
+    NoRole,
+    #[error("the cluster has no access entry for the role {0}: the API server answers Unauthorized")]
+    RoleNotMapped(String),
     #[error("the kubelet rejects its configuration: {0}")]
     Kubelet(String),
 }
@@ -59,8 +88,10 @@ pub(super) fn node_registration(
     launched: &LaunchedInstance,
     place: InstancePlace<'_>,
 ) -> Result<NodeRegistration, JoinProblem> {
-    let config = NodeConfig::read(&launched.template.user_data)?;
+    let config = BootConfig::read(place.image_name, &launched.template.user_data)?;
     check_cluster(&config, place)?;
+    check_role(launched, place)?;
+    check_labels(&config)?;
     let instance = &launched.instance;
     let name = instance.private_dns_name.clone();
     let mut labels: BTreeMap<String, String> = config.labels.iter().cloned().collect();
@@ -77,20 +108,61 @@ pub(super) fn node_registration(
 }
 
 /// A node that was given another cluster's data cannot reach this API server.
-fn check_cluster(config: &NodeConfig, place: InstancePlace<'_>) -> Result<(), JoinProblem> {
+fn check_cluster(config: &BootConfig, place: InstancePlace<'_>) -> Result<(), JoinProblem> {
+    let expected = place.cluster.endpoint.clone().unwrap_or_default();
+    match &config.endpoint {
+        None if config.cluster_name != place.cluster_name => {
+            return Err(JoinProblem::UnknownCluster(config.cluster_name.clone()));
+        }
+        Some(found) if *found != expected => {
+            return Err(JoinProblem::OtherEndpoint { found: found.clone(), expected });
+        }
+        Some(_) | None => {}
+    }
+    let authority = place.cluster.certificate_authority.as_ref();
+    let has_wrong_authority = |found: &String| authority.is_some_and(|authority| authority != found);
+    if config.certificate_authority.as_ref().is_some_and(has_wrong_authority) {
+        return Err(JoinProblem::OtherCertificateAuthority);
+    }
     if config.cluster_name != place.cluster_name {
         let (found, expected) = (config.cluster_name.clone(), place.cluster_name.to_owned());
         return Err(JoinProblem::OtherCluster { found, expected });
     }
-    let expected = place.cluster.endpoint.clone().unwrap_or_default();
-    if config.endpoint != expected {
-        return Err(JoinProblem::OtherEndpoint { found: config.endpoint.clone(), expected });
+    if config.software == BootSoftware::Nodeadm && config.cidr.is_empty() {
+        return Err(JoinProblem::NoServiceRange);
     }
-    let authority = place.cluster.certificate_authority.as_ref();
-    if authority.is_some_and(|authority| *authority != config.certificate_authority) {
-        return Err(JoinProblem::OtherCertificateAuthority);
+    Ok(())
+}
+
+/// The kubelet authenticates with the role of the instance. An instance without a profile has
+/// credentials of its own.
+fn check_role(launched: &LaunchedInstance, place: InstancePlace<'_>) -> Result<(), JoinProblem> {
+    match place.role {
+        _ if launched.template.instance_profile.is_empty() => Ok(()),
+        None => Err(JoinProblem::NoRole),
+        Some(role) if !place.is_role_mapped => Err(JoinProblem::RoleNotMapped(role.to_owned())),
+        Some(_) => Ok(()),
     }
-    if config.cidr.is_empty() { Err(JoinProblem::NoServiceRange) } else { Ok(()) }
+}
+
+/// A kubelet does not start with labels of Kubernetes' own domains, except some.
+fn check_labels(config: &BootConfig) -> Result<(), JoinProblem> {
+    let is_in = |key: &str, domains: &[&str]| {
+        let domain = key.split_once('/').map_or("", |(domain, _)| domain);
+        domains.iter().any(|own| domain.strip_suffix(own).is_some_and(|rest| rest.is_empty() || rest.ends_with('.')))
+    };
+    let is_restricted = |key: &str| {
+        is_in(key, &RESTRICTED_DOMAINS) && !is_in(key, &PERMITTED_DOMAINS) && !PERMITTED_LABELS.contains(&key)
+    };
+    let keys = config.labels.iter().map(|(key, _)| key.as_str());
+    let rejected: Vec<&str> = keys.filter(|key| is_restricted(key)).collect();
+    if rejected.is_empty() {
+        return Ok(());
+    }
+    let rejected = rejected.join(" ");
+    Err(JoinProblem::Kubelet(format!(
+        "unknown 'kubernetes.io' or 'k8s.io' labels specified with --node-labels: [{rejected}]"
+    )))
 }
 
 /// Returns the labels of the kubelet itself and of the cloud controller manager. They win over
@@ -106,11 +178,14 @@ fn place_labels(
         .map(|name| if name == "x86_64" { "amd64" } else { name.as_str() })
         .find(|name| ["amd64", "arm64"].contains(name))
         .unwrap_or("amd64");
+    let build = boot::windows_build(place.image_name);
+    let os = if build.is_some() { "windows" } else { "linux" };
     [
         ("kubernetes.io/hostname", node_name),
-        ("kubernetes.io/os", "linux"),
+        ("kubernetes.io/os", os),
         ("kubernetes.io/arch", arch),
-        ("beta.kubernetes.io/os", "linux"),
+        ("beta.kubernetes.io/os", os),
+        ("node.kubernetes.io/windows-build", build.unwrap_or_default()),
         ("beta.kubernetes.io/arch", arch),
         ("node.kubernetes.io/instance-type", &instance.instance_type),
         ("beta.kubernetes.io/instance-type", &instance.instance_type),
@@ -172,7 +247,7 @@ impl Unit {
 
 /// Returns the resources that the kubelet reports, with those of device plugins.
 fn resources(
-    config: &NodeConfig,
+    config: &BootConfig,
     launched: &LaunchedInstance,
     info: &InstanceTypeInfo,
 ) -> Result<BTreeMap<String, Amount>, JoinProblem> {
@@ -180,7 +255,11 @@ fn resources(
     let cores = i64::from(info.vcpus.default_vcpus);
     let memory = info.memory.size_mib.saturating_mul(1024).saturating_mul(100 - HIDDEN_MEMORY_PERCENT) / 100 * KIB;
     let storage = ephemeral_storage(config, launched, info);
-    let max_pods = kubelet.integer("maxPods")?.unwrap_or(DEFAULT_MAX_PODS);
+    let default_pods = match config.software {
+        BootSoftware::BootstrapScript | BootSoftware::Bottlerocket => eni_limited_pods(info),
+        BootSoftware::Nodeadm | BootSoftware::Windows => DEFAULT_MAX_PODS,
+    };
+    let max_pods = kubelet.integer("maxPods")?.unwrap_or(default_pods);
     let pods = match kubelet.integer("podsPerCore")? {
         Some(per_core) if per_core > 0 => max_pods.min(per_core.saturating_mul(cores)),
         Some(_) | None => max_pods,
@@ -189,7 +268,11 @@ fn resources(
         let kube = kubelet.quantity("kubeReserved", resource)?.map_or(default, of);
         Ok(kube.saturating_add(kubelet.quantity("systemReserved", resource)?.map_or(0, of)))
     };
-    let default_memory = eni_limited_pods(info).saturating_mul(11).saturating_add(255).saturating_mul(MIB);
+    let pods_of_memory = match config.software {
+        BootSoftware::Nodeadm | BootSoftware::BootstrapScript => eni_limited_pods(info),
+        BootSoftware::Bottlerocket | BootSoftware::Windows => pods,
+    };
+    let default_memory = pods_of_memory.saturating_mul(11).saturating_add(255).saturating_mul(MIB);
     let memory_threshold = kubelet.eviction_threshold("memory.available", memory)?.unwrap_or(100 * MIB);
     let storage_threshold = kubelet.eviction_threshold("nodefs.available", storage)?.unwrap_or(storage / 10);
     let mut resources = BTreeMap::from([
@@ -245,14 +328,22 @@ fn device_plugin_resources(info: &InstanceTypeInfo) -> impl Iterator<Item = (Str
     .map(|(name, count)| (name.to_owned(), Amount::unreserved(count)))
 }
 
-/// Returns the size of the local disks with RAID0, else of the root volume.
-fn ephemeral_storage(config: &NodeConfig, launched: &LaunchedInstance, info: &InstanceTypeInfo) -> i64 {
+/// Returns the size of the local disks with RAID0, else of the volume with the pods' files.
+fn ephemeral_storage(config: &BootConfig, launched: &LaunchedInstance, info: &InstanceTypeInfo) -> i64 {
     let local_disks = info.storage.as_ref().and_then(|storage| storage.total_size_gb).filter(|_| config.uses_raid0);
     if let Some(gigabytes) = local_disks {
         return gigabytes.saturating_mul(1_000_000_000);
     }
-    let root = launched.template.block_devices.first().and_then(|device| device.volume_size_gib);
-    root.map_or(DEFAULT_ROOT_GIB, i64::from).saturating_mul(GIB)
+    let devices = &launched.template.block_devices;
+    let has_name = |name: &str| devices.iter().find(|device| device.device_name.as_deref() == Some(name));
+    let (device, default_gib) = match config.software {
+        BootSoftware::Bottlerocket => (has_name("/dev/xvdb"), DEFAULT_ROOT_GIB),
+        BootSoftware::Windows => (has_name("/dev/sda1"), DEFAULT_WINDOWS_ROOT_GIB),
+        BootSoftware::Nodeadm | BootSoftware::BootstrapScript => {
+            (has_name("/dev/xvda").or(devices.first()), DEFAULT_ROOT_GIB)
+        }
+    };
+    device.and_then(|device| device.volume_size_gib).map_or(default_gib, i64::from).saturating_mul(GIB)
 }
 
 /// Returns nodeadm's number of pods by the addresses of the network interfaces.

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use kerf_aws::data;
-use kerf_aws::memory::{Account, MemoryAws, MemorySettings};
+use kerf_aws::memory::{Account, MemoryAws, MemorySettings, SeededSpotPrices};
 use kerf_runtime::Clock;
 
 /// The parts of an account that differ between its uses.
@@ -34,7 +34,8 @@ pub(crate) fn memory_aws(clock: Clock, options: &AccountOptions<'_>) -> MemoryAw
     {
         cluster.endpoint = Some(endpoint.clone());
     }
-    let mut settings = MemorySettings { seed: options.seed, ..MemorySettings::default() };
+    let event_queue = Some(options.cluster_name.to_owned());
+    let mut settings = MemorySettings { seed: options.seed, event_queue, ..MemorySettings::default() };
     if options.is_instant {
         settings.pending_for = Duration::ZERO;
         settings.shutting_down_for = Duration::ZERO;
@@ -44,6 +45,7 @@ pub(crate) fn memory_aws(clock: Clock, options: &AccountOptions<'_>) -> MemoryAw
         for (instance_type, price) in data::prices(&region) {
             market.set_on_demand_price(instance_type, *price);
         }
+        market.set_seeded_spot_prices(Some(SeededSpotPrices { seed: options.seed, change_every: None }));
     });
     aws
 }

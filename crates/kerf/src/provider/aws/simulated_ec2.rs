@@ -5,23 +5,27 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use kerf_aws::memory::{LaunchedInstance, MemoryAws};
+use kerf_aws::memory::{CapacityPool, LaunchFaults, LaunchedInstance, MemoryAws};
 use kerf_aws::ports::ec2::InstanceStateName;
 use kerf_runtime::Clock;
 use kerf_sandbox::{
-    ApiServer, CloudChanges, CloudInstance, InstanceList, InstanceState, NodeRegistration, SimulatedCloud,
+    ApiServer, AwsStep, Cloud, CloudChanges, CloudInstance, InstanceList, InstanceState, NodeRegistration, OfferingRef,
+    SimulatedCloud,
 };
+use serde_json::{Value, json};
 use tokio::runtime::Handle;
 use tracing::warn;
 
+use super::account_steps::AccountSteps;
 use super::registration::{self, InstancePlace};
+use crate::program::SANDBOX_KUBERNETES_VERSION;
 
 /// Tag with the name of the claim for which an instance was launched.
 const CLAIM_TAG: &str = "karpenter.sh/nodeclaim";
 /// Beginning of all provider IDs of EC2.
 const PROVIDER_ID_PREFIX: &str = "aws:///";
-/// State reason of an instance that EC2 reclaims.
-const SPOT_INTERRUPTION: &str = "Server.SpotInstanceTermination";
+/// State reason of an instance that EC2 loses without notice.
+const INTERNAL_ERROR: &str = "Server.InternalError";
 /// Age at which an instance must have a claim: the time after which the provider terminates it (06
 /// §14).
 const MAX_ORPHAN_AGE: Duration = Duration::from_secs(155);
@@ -37,7 +41,15 @@ pub(crate) struct SimulatedEc2 {
 
 impl SimulatedEc2 {
     /// Attaches an EC2 to a server. Must be called on a tokio runtime.
-    pub(crate) fn attach(server: &ApiServer, aws: MemoryAws, cluster_name: impl Into<String>) -> Arc<Self> {
+    ///
+    /// `faults` decides about faults of launches, besides the account.
+    pub(crate) fn attach(
+        server: &ApiServer,
+        aws: MemoryAws,
+        cluster_name: impl Into<String>,
+        faults: Cloud,
+    ) -> Arc<Self> {
+        aws.set_launch_faults(Some(Arc::new(SandboxFaults(faults))));
         let cloud = Arc::new(Self::new(aws, server.cloud_changes().clone(), cluster_name.into()));
         server.attach_cloud(cloud.clone());
         cloud
@@ -82,7 +94,22 @@ fn instance_id(provider_id: &str) -> Option<&str> {
     provider_id.strip_prefix(PROVIDER_ID_PREFIX)?.split_once('/').map(|(_, id)| id)
 }
 
-fn listed(launched: &LaunchedInstance, now: Timestamp) -> CloudInstance {
+/// Faults of the sandbox's cloud as faults of launches.
+struct SandboxFaults(Cloud);
+
+impl LaunchFaults for SandboxFaults {
+    fn is_out_of_stock(&self, pool: &CapacityPool) -> bool {
+        let CapacityPool { instance_type, zone, capacity_type } = pool;
+        self.0.is_out_of_stock(OfferingRef { instance_type, zone, capacity_type })
+    }
+
+    fn is_throttled(&self) -> bool {
+        self.0.is_launch_throttled()
+    }
+}
+
+fn listed(aws: &MemoryAws, launched: &LaunchedInstance, now: Timestamp) -> CloudInstance {
+    let price = aws.price_of(launched).and_then(|price| u64::try_from(price.micro_dollars()).ok());
     let instance = &launched.instance;
     let capacity_type = match (&instance.capacity_reservation_id, instance.lifecycle.as_deref()) {
         (Some(_), _) => "reserved",
@@ -104,13 +131,35 @@ fn listed(launched: &LaunchedInstance, now: Timestamp) -> CloudInstance {
             }
             InstanceStateName::Terminated => InstanceState::Terminated,
         },
+        internal_ip: Some(launched.private_address),
+        micro_dollars_per_hour: price.unwrap_or_default(),
     }
+}
+
+/// Returns an instance as a person reads it.
+fn described(aws: &MemoryAws, launched: &LaunchedInstance) -> Value {
+    let (instance, listed) = (&launched.instance, listed(aws, launched, aws.clock().now()));
+    json!({
+        "id": instance.id,
+        "node": instance.private_dns_name,
+        "nodePool": instance.tags.get("karpenter.sh/nodepool"),
+        "nodeClaim": listed.claim,
+        "instanceType": instance.instance_type,
+        "zone": instance.zone,
+        "capacityType": listed.capacity_type,
+        "image": instance.image_id,
+        "state": instance.state.name(),
+        "stateReason": instance.state_reason,
+        "launchedAt": listed.launched_at.to_string(),
+        "dollarsPerHour": listed.micro_dollars_per_hour as f64 / 1e6,
+        "console": aws.console_output(&instance.id),
+    })
 }
 
 impl InstanceList for SimulatedEc2 {
     fn instances(&self) -> Vec<CloudInstance> {
         let now = self.aws.clock().now();
-        self.aws.instances().iter().map(|launched| listed(launched, now)).collect()
+        self.aws.instances().iter().map(|launched| listed(&self.aws, launched, now)).collect()
     }
 
     fn max_orphan_age(&self) -> Option<Duration> {
@@ -136,31 +185,57 @@ impl SimulatedCloud for SimulatedEc2 {
         self.aws.next_transition_at()
     }
 
-    fn node_registration(&self, provider_id: &str) -> Option<NodeRegistration> {
-        let launched = self.find(provider_id)?;
+    fn node_registration(&self, provider_id: &str) -> Result<NodeRegistration, String> {
+        let launched = self.find(provider_id).ok_or("there is no such instance")?;
         let instance = &launched.instance;
-        let (region, cluster, instance_type) = self.aws.change_account(|account| {
+        let role = self.aws.role_of_profile(&launched.template.instance_profile);
+        let (region, cluster, instance_type, image_name, is_role_mapped) = self.aws.change_account(|account| {
             let cluster = account.clusters.get(&self.cluster_name).cloned().unwrap_or_default();
-            (account.region.clone(), cluster, account.instance_type(&instance.instance_type).cloned())
+            let instance_type = account.instance_type(&instance.instance_type).cloned();
+            let image_name = account.images.get(&instance.image_id).map(|image| image.name.clone());
+            let is_role_mapped = role.as_ref().is_some_and(|role| !account.unmapped_roles.contains(role));
+            (account.region.clone(), cluster, instance_type, image_name.unwrap_or_default(), is_role_mapped)
         });
+        let instance_type = instance_type.ok_or("the instance type does not exist any more")?;
         let place = InstancePlace {
             region: &region,
             cluster_name: &self.cluster_name,
             cluster: &cluster,
-            instance_type: &instance_type?,
+            instance_type: &instance_type,
+            image_name: &image_name,
+            role: role.as_deref(),
+            is_role_mapped,
         };
+        let log = |line: String| self.aws.append_console(&instance.id, line);
+        log(format!("{image_name} boots with the user data of {}", launched.template_name));
         match registration::node_registration(&launched, place) {
-            Ok(registration) => Some(registration),
+            Ok(registration) => {
+                log(format!("the kubelet registers the node {}", registration.name));
+                Ok(registration)
+            }
             Err(reason) => {
                 warn!(instance = instance.id, %reason, "the instance does not join the cluster");
-                None
+                log(format!("the instance does not join the cluster: {reason}"));
+                Err(reason.to_string())
             }
         }
     }
 
+    fn perform(&self, step: &AwsStep) -> Result<(), Vec<String>> {
+        let kubernetes_version = SANDBOX_KUBERNETES_VERSION;
+        AccountSteps { aws: &self.aws, cluster_name: &self.cluster_name, kubernetes_version }.perform(step)
+    }
+
+    fn describe_instances(&self) -> Value {
+        self.aws.instances().iter().map(|launched| described(&self.aws, launched)).collect()
+    }
+
     fn interrupt(&self, provider_id: &str) {
-        if let Some(id) = instance_id(provider_id) {
-            self.aws.fail_instance(id, SPOT_INTERRUPTION);
+        // Only spot instances, and those of interruptible reservations, have a notice.
+        if let Some(id) = instance_id(provider_id)
+            && !self.aws.reclaim_instance(id)
+        {
+            self.aws.fail_instance(id, INTERNAL_ERROR);
         }
     }
 }

@@ -17,6 +17,9 @@ async fn the_example_launches_registers_and_terminates_ec2_nodes() {
     let (nodes, instances) = (sandbox.list(NODES).await, sandbox.live_instances());
     assert_eq!(nodes.len(), instances.len());
     for node in &nodes {
+        let name = node["metadata"]["name"].as_str().unwrap();
+        let address = node["status"]["addresses"][0]["address"].as_str().unwrap();
+        assert_eq!(name, format!("ip-{}.us-west-2.compute.internal", address.replace('.', "-")));
         let id = node["spec"]["providerID"].as_str().unwrap();
         let launched = instances.iter().find(|launched| id.ends_with(&format!("/{}", launched.instance.id))).unwrap();
         let instance = &launched.instance;
@@ -75,19 +78,76 @@ async fn pods_of_one_zone_get_a_node_there() {
     assert!(zones.iter().all(|zone| zone == "us-west-2c") && !zones.is_empty(), "{zones:?}");
 }
 
+/// Changes the example so that its nodes are spot instances.
+fn on_spot(object: &mut Value) {
+    if object["kind"] == "NodePool" {
+        object["spec"]["template"]["spec"]["requirements"][2]["values"] = json!(["spot"]);
+    }
+}
+
+/// Waits until five pods run without the instance.
+async fn wait_until_replaced(sandbox: &AwsSandbox, lost: &str) {
+    sandbox
+        .wait_until("five pods run again, without the lost instance", 600, async |sandbox| {
+            let claims = sandbox.list(NODE_CLAIMS).await;
+            let is_gone = !claims.iter().any(|claim| claim["status"]["providerID"].to_string().contains(lost));
+            is_gone && sandbox.running_pods().await == 5
+        })
+        .await;
+}
+
+// spec 07 §13 I
 #[tokio::test(start_paused = true)]
-async fn an_interrupted_instance_is_replaced() {
+async fn an_interrupted_spot_instance_is_drained_within_its_notice() {
+    let sandbox = AwsSandbox::start().await;
+    sandbox.apply(GETTING_STARTED, on_spot).await;
+    sandbox.apply(INFLATE, |_| {}).await;
+    sandbox.wait_until("five pods run", 120, async |sandbox| sandbox.running_pods().await == 5).await;
+    let lost = sandbox.live_instances().remove(0).instance;
+    assert_eq!(lost.lifecycle.as_deref(), Some("spot"));
+    let node = lost.private_dns_name.clone();
+    sandbox.cluster.instances().terminate(&node);
+    sandbox
+        .wait_until("the node is deleted before the notice ends", 115, async |sandbox| {
+            let nodes = sandbox.list(NODES).await;
+            !nodes.iter().any(|own| own["metadata"]["name"] == node.as_str())
+        })
+        .await;
+    wait_until_replaced(&sandbox, &lost.id).await;
+    let events = sandbox.list(EVENTS).await;
+    assert!(events.iter().any(|event| event["reason"] == "SpotInterrupted"), "{events:#?}");
+    assert_eq!(sandbox.aws.queued_messages(SANDBOX_CLUSTER_NAME), [""; 0], "every message is deleted");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_instance_that_is_lost_without_notice_is_replaced() {
     let sandbox = AwsSandbox::start().await;
     sandbox.apply(GETTING_STARTED, |_| {}).await;
     sandbox.apply(INFLATE, |_| {}).await;
     sandbox.wait_until("five pods run", 120, async |sandbox| sandbox.running_pods().await == 5).await;
     let lost = sandbox.live_instances().remove(0).instance.id;
-    assert!(sandbox.aws.fail_instance(&lost, "Server.SpotInstanceTermination"));
-    sandbox
-        .wait_until("five pods run again, without the lost instance", 600, async |sandbox| {
-            let claims = sandbox.list(NODE_CLAIMS).await;
-            let is_gone = !claims.iter().any(|claim| claim["status"]["providerID"].to_string().contains(&lost));
-            is_gone && sandbox.running_pods().await == 5
-        })
-        .await;
+    assert!(sandbox.aws.fail_instance(&lost, "Server.InternalError"));
+    wait_until_replaced(&sandbox, &lost).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn faults_of_the_sandbox_affect_launches() {
+    let sandbox = AwsSandbox::start().await;
+    let out =
+        CloudFaultRule { until: Some(Duration::from_mins(4)), ..CloudFaultRule::new(CloudFault::StockOut, 1_000_000) };
+    let throttled =
+        CloudFaultRule { until: Some(Duration::from_mins(2)), ..CloudFaultRule::new(CloudFault::Throttled, 1_000_000) };
+    sandbox.cluster.cloud().set_faults(vec![out, throttled], 1);
+    sandbox.apply(GETTING_STARTED, |_| {}).await;
+    sandbox.apply(INFLATE, |_| {}).await;
+    tokio::time::sleep(Duration::from_secs(235)).await;
+    assert_eq!(sandbox.live_instances().len(), 0);
+    let errors = |code: &str| {
+        let fleets = sandbox.aws.calls().into_iter().filter(|call| call.operation == "CreateFleet");
+        fleets.filter(|call| call.error.as_deref() == Some(code)).count()
+    };
+    assert!(errors("RequestLimitExceeded") > 0);
+    let events = sandbox.list(EVENTS).await;
+    assert!(events.iter().any(|event| event["reason"] == "InsufficientCapacityError"), "{events:#?}");
+    sandbox.wait_until("five pods run", 600, async |sandbox| sandbox.running_pods().await == 5).await;
 }

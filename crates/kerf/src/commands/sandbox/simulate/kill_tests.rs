@@ -48,7 +48,8 @@ impl KillSwitch {
 /// Runs a scenario and kills the first process after a write. Returns the report and the number of
 /// writes of the first process.
 fn run_with_kill(scenario: &str, kill_after: Option<usize>) -> (SimulationReport, usize) {
-    let scenario = read_scenario(scenario, Path::new("scenario")).unwrap();
+    let choice = ProviderChoice { selected: None, default: ProviderName::Kwok };
+    let NamedScenario { scenario, .. } = read_scenario(scenario, Path::new("scenario"), choice).unwrap();
     let provider = provider::built_in_kwok();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
     runtime.block_on(async {
@@ -74,7 +75,7 @@ fn run_with_kill(scenario: &str, kill_after: Option<usize>) -> (SimulationReport
             }
             .boxed()
         };
-        let report = Simulation { scenario, seed: 1 }.run(&cluster, start, async || None, drop).await;
+        let report = Simulation { scenario, seed: 1, output: None }.run(&cluster, start, async || None, drop).await;
         (report, switch.writes.load(Ordering::SeqCst))
     })
 }

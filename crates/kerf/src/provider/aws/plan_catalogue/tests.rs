@@ -31,7 +31,7 @@ fn objects(manifest: &str) -> Objects {
 }
 
 fn plan_types(region: Option<&str>, manifest: &str) -> Result<Ec2PlanCatalogue, Problem> {
-    Ec2PlanCatalogue::new(region, &objects(manifest))
+    Ec2PlanCatalogue::new(region, &AwsSettings::new("demo"), &objects(manifest))
 }
 
 fn default_class() -> NodeClassReference {

@@ -98,14 +98,30 @@ async fn launch(aws: &MemoryAws, instance_type: &str, user_data: String) -> Laun
     aws.instances().into_iter().find(|launched| launched.instance.id == *id).unwrap()
 }
 
-/// Registers the node of an instance with this user data.
+/// Registers the node of an AL2023 instance with this user data.
 async fn register(instance_type: &str, user_data: String) -> Result<NodeRegistration, JoinProblem> {
+    register_image("amazon-eks-node-al2023-x86_64-standard-1.36-v20251120", instance_type, user_data).await
+}
+
+async fn register_image(
+    image_name: &str,
+    instance_type: &str,
+    user_data: String,
+) -> Result<NodeRegistration, JoinProblem> {
     let aws = account();
     let launched = launch(&aws, instance_type, user_data).await;
     let (cluster, info) = aws.change_account(|account| {
         (account.clusters["demo"].clone(), account.instance_type(instance_type).unwrap().clone())
     });
-    let place = InstancePlace { region: "us-west-2", cluster_name: "demo", cluster: &cluster, instance_type: &info };
+    let place = InstancePlace {
+        region: "us-west-2",
+        cluster_name: "demo",
+        cluster: &cluster,
+        instance_type: &info,
+        image_name,
+        role: None,
+        is_role_mapped: true,
+    };
     node_registration(&launched, place)
 }
 
@@ -189,7 +205,10 @@ async fn device_plugins_report_accelerators() {
 #[tokio::test(start_paused = true)]
 async fn a_node_with_data_of_another_cluster_does_not_join() {
     for (change, expected) in [
-        (json!({"name": "other"}), "the user data is for the cluster other, and this is demo"),
+        (
+            json!({"name": "other"}),
+            "the user data is for the cluster other, and this is demo: the API server answers Unauthorized",
+        ),
         (
             json!({"apiServerEndpoint": "https://x"}),
             "the API server of the user data does not exist: https://x; this one is https://127.0.0.1:6443",
@@ -207,6 +226,42 @@ async fn a_node_with_data_of_another_cluster_does_not_join() {
     assert_eq!(problem, "the kubelet rejects its configuration: maxPods must be a whole number, and is \"many\"");
 }
 
+// spec 05 #15
+#[tokio::test(start_paused = true)]
+async fn images_differ_in_their_defaults() {
+    let settings =
+        "[settings.kubernetes]\napi-server = \"https://127.0.0.1:6443\"\ncluster-name = \"demo\"\nmax-pods = 10\n";
+    let bottlerocket = "bottlerocket-aws-k8s-1.36-x86_64-v1.52.0";
+    let node = register_image(bottlerocket, "m5.large", STANDARD.encode(settings)).await.unwrap();
+    // Bottlerocket reserves 255Mi + 10 * 11Mi; the kubelet keeps 100Mi.
+    let memory = 7_969_177 * KIB - (255 + 110 + 100) * MIB;
+    assert_eq!(node.allocatable["memory"].0, format!("{}Ki", memory / KIB));
+    assert_eq!(node.capacity["ephemeral-storage"].0, "20Gi");
+    let script = STANDARD.encode("#!/bin/sh\n/etc/eks/bootstrap.sh demo\n");
+    let node = register_image("amazon-eks-node-1.36-v20251120", "m5.large", script).await.unwrap();
+    assert_eq!((node.capacity["pods"].0.as_str(), node.capacity["ephemeral-storage"].0.as_str()), ("29", "40Gi"));
+    let windows = STANDARD.encode("<powershell>\n& $script -EKSClusterName demo\n</powershell>");
+    let image = "Windows_Server-2022-English-Core-EKS_Optimized-1.36-20251120";
+    let node = register_image(image, "m5.large", windows).await.unwrap();
+    let label = |key: &str| node.labels.get(key).map(String::as_str);
+    assert_eq!(label("kubernetes.io/os"), Some("windows"));
+    assert_eq!(label("node.kubernetes.io/windows-build"), Some("10.0.20348"));
+    assert_eq!(node.capacity["pods"].0, "110");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_kubelet_rejects_labels_of_kubernetes() {
+    let with_labels =
+        |text: &str| user_data(|spec| spec["kubelet"]["flags"] = json!([format!("--node-labels={text}")]));
+    assert!(register("m5.large", with_labels("node.kubernetes.io/a=1,x.kubelet.kubernetes.io/b=1")).await.is_ok());
+    let problem = register("m5.large", with_labels("kubernetes.io/role=a,b.k8s.io/c=1")).await.unwrap_err();
+    assert_eq!(
+        problem.to_string(),
+        "the kubelet rejects its configuration: unknown 'kubernetes.io' or 'k8s.io' labels specified with \
+         --node-labels: [kubernetes.io/role b.k8s.io/c]"
+    );
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_node_needs_the_ca_certificate_that_the_cluster_has() {
     let aws = account();
@@ -218,10 +273,14 @@ async fn a_node_needs_the_ca_certificate_that_the_cluster_has() {
     let right =
         launch(&aws, "m5.large", user_data(|spec| spec["cluster"]["certificateAuthority"] = json!("Q0E="))).await;
     let id = |launched: &LaunchedInstance| format!("aws:///us-west-2b/{}", launched.instance.id);
-    assert_eq!(cloud.node_registration(&id(&wrong)), None);
-    assert!(cloud.node_registration(&id(&right)).is_some());
-    assert_eq!(cloud.node_registration("aws:///us-west-2b/i-0123"), None);
-    assert_eq!(cloud.node_registration("kwok://x"), None);
+    let problem = "the CA certificate of the user data is not that of the API server".to_owned();
+    assert_eq!(cloud.node_registration(&id(&wrong)), Err(problem.clone()));
+    assert!(cloud.node_registration(&id(&right)).is_ok());
+    let console = aws.console_output(&wrong.instance.id);
+    assert!(console.last().is_some_and(|line| line.contains(&problem)), "{console:?}");
+    let unknown = Err("there is no such instance".to_owned());
+    assert_eq!(cloud.node_registration("aws:///us-west-2b/i-0123"), unknown);
+    assert_eq!(cloud.node_registration("kwok://x"), unknown);
 }
 
 #[tokio::test(start_paused = true)]

@@ -8,7 +8,7 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 
 /// Schema of a duration.
-pub(super) struct DurationText;
+pub(crate) struct DurationText;
 
 impl JsonSchema for DurationText {
     fn schema_name() -> Cow<'static, str> {
@@ -25,17 +25,17 @@ impl JsonSchema for DurationText {
 }
 
 /// Parses a duration. The error has an example.
-pub(super) fn parse(text: &str) -> Result<Duration, String> {
+pub(crate) fn parse(text: &str) -> Result<Duration, String> {
     let parsed: kerf_api::duration::Duration = text
         .parse()
         .map_err(|cause: kerf_api::duration::DurationError| format!("{cause}; write for example 10m or 1h30m"))?;
     parsed.to_std().ok_or_else(|| "must not be negative".to_owned())
 }
 
-pub(super) fn required<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
+pub(crate) fn required<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
     parse(&String::deserialize(from)?).map_err(D::Error::custom)
 }
 
-pub(super) fn optional<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Error> {
+pub(crate) fn optional<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Error> {
     required(from).map(Some)
 }

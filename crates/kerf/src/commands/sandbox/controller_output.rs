@@ -1,0 +1,48 @@
+//! Log and metrics of the controllers of a simulation, collected for the expectations of its
+//! scenario.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use kerf_controllers::Metrics;
+use kerf_operator::logs::{CapturedLog, Level, LineFormat, LogLayer, LogSettings};
+use kerf_runtime::Clock;
+use kerf_sandbox::sim::ControllerOutput;
+
+/// The least important level that expectations of a scenario can find in the log.
+pub(super) const LOG_LEVEL_OF_EXPECTATIONS: Level = Level::Info;
+
+/// The metrics of the process that started last; `None` before the first start.
+pub(super) type LastMetrics = Arc<Mutex<Option<Arc<Metrics>>>>;
+
+/// Log and metrics, collected in memory.
+pub(super) struct CollectedOutput {
+    clock: Clock,
+    log: CapturedLog,
+    metrics: LastMetrics,
+}
+
+impl CollectedOutput {
+    /// Returns an empty collection, and the layer that writes its log.
+    pub(super) fn new(clock: Clock) -> (Self, LogLayer) {
+        let log = CapturedLog::default();
+        let settings = LogSettings { level: LOG_LEVEL_OF_EXPECTATIONS, format: LineFormat::Json };
+        let layer = LogLayer::new(settings, clock, vec![Box::new(log.clone())]);
+        (Self { clock, log, metrics: LastMetrics::default() }, layer)
+    }
+
+    /// Returns the place where a process puts its metrics when it starts.
+    pub(super) fn metrics_slot(&self) -> LastMetrics {
+        self.metrics.clone()
+    }
+}
+
+impl ControllerOutput for CollectedOutput {
+    fn log(&self) -> String {
+        self.log.text()
+    }
+
+    fn metrics(&self) -> String {
+        let metrics = self.metrics.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        metrics.map(|metrics| metrics.text(self.clock.now())).unwrap_or_default()
+    }
+}
