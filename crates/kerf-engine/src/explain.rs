@@ -26,9 +26,7 @@ pub(crate) fn explain_unplaced(pass: &mut PlacementPass<'_>, include: impl Fn(Po
         let reason = match pass.state.unplaced_reasons[pod.0 as usize] {
             Some(UnplacedReason::WaitsForReservation) => Reason::ReservedCapacityDeferred,
             Some(UnplacedReason::NeedsDevices) => Reason::DynamicResources,
-            Some(UnplacedReason::WaitsForLaunch(wait)) => {
-                Reason::LaunchBackoff { nodes: wait.nodes, until: wait.until }
-            }
+            Some(UnplacedReason::WaitsForLaunch(wait)) => Reason::LaunchBackoff(wait),
             Some(UnplacedReason::NoTarget) | None => {
                 by_class.entry(class).or_insert_with(|| pool_rejection::explain_rejection(pass, class)).clone()
             }

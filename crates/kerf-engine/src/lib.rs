@@ -46,8 +46,9 @@ pub use pod::relax::Relaxation;
 pub use pod::requests::{pod_limits, pod_requests};
 pub use price::Price;
 pub use solve::{
-    EffectiveZone, IncrementalSolver, LaunchEstimate, LaunchFacts, LaunchOptions, LaunchWait, NodePlacement,
-    PlannedClaim, PoolWithoutTypes, RelaxedPod, Solution, SolveStats, TypesBeyondLimits, UnplacedPod, solve,
+    EffectiveZone, IncrementalSolver, LaunchEstimate, LaunchFacts, LaunchOptions, LaunchWait, LaunchWaitEnd,
+    NodePlacement, PlannedClaim, PoolWithoutTypes, RelaxedPod, Solution, SolveStats, TypesBeyondLimits, UnplacedPod,
+    solve,
 };
 
 // The unit tests share the fixture of the integration tests.

@@ -70,7 +70,7 @@ mod zones;
 pub(crate) use class::{ClassIx, PodClass};
 pub use diagnostics::{PoolWithoutTypes, RelaxedPod, TypesBeyondLimits};
 pub use incremental::IncrementalSolver;
-pub use launch_facts::{LaunchFacts, LaunchWait};
+pub use launch_facts::{LaunchFacts, LaunchWait, LaunchWaitEnd};
 pub(crate) use pass::{PlacementPass, PlacementTarget, UnplacedReason};
 pub(crate) use price_bound::lower_bound_price;
 pub(crate) use problem::{PodIx, SchedulingProblem};

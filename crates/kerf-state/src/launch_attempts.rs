@@ -17,7 +17,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use kerf_api::conditions::INITIALIZED;
 use kerf_api::slim::{Pod, PodPhase, Str};
-use kerf_engine::LaunchWait;
+use kerf_engine::{LaunchWait, LaunchWaitEnd};
 
 use crate::claims::TrackedClaim;
 
@@ -69,6 +69,8 @@ struct Attempt {
     pods: BTreeSet<Str>,
     is_launched: bool,
     is_initialized: bool,
+    /// True if the claim is being deleted or was deleted.
+    is_claim_deleted: bool,
     /// True if a pod needed another node although the claim was launched.
     has_failed_pod: bool,
 }
@@ -108,12 +110,14 @@ impl LaunchAttempts {
         self.attempts.is_empty()
     }
 
-    /// Records a change of a claim, or its deletion.
+    /// Records a change of a claim, or its deletion. The attempts of a claim that was launched
+    /// outlive the claim: their outcome is open as long as a pod may need another node.
     pub(crate) fn on_claim(&mut self, claim: &TrackedClaim, is_deleted: bool) {
         let Some(attempts) = self.attempts.get_mut(claim.name()) else { return };
         for attempt in attempts.values_mut() {
             attempt.is_launched |= !claim.engine_claim.provider_id.is_empty();
             attempt.is_initialized |= claim.is_condition_true(INITIALIZED);
+            attempt.is_claim_deleted |= is_deleted || claim.is_terminating();
         }
         // Without an instance there is nothing that a pod could have started on.
         if is_deleted && attempts.values().all(|attempt| !attempt.is_launched) {
@@ -222,11 +226,12 @@ impl LaunchAttempts {
                 continue;
             };
             let Some(wait_until) = history.wait_until else { continue };
-            let is_over = wait_until <= now;
-            let probes = if is_over { self.probes(owner, &pods, wait_until, now) } else { BTreeSet::new() };
-            let next_check = now.saturating_add(PROBE_INTERVAL).unwrap_or(Timestamp::MAX);
-            let until = if is_over { next_check } else { wait_until };
-            let wait = LaunchWait { until, nodes: history.futile_claims };
+            let (end, probes) = if wait_until <= now {
+                (LaunchWaitEnd::OtherPod, self.probes(owner, &pods, wait_until, now))
+            } else {
+                (LaunchWaitEnd::At(wait_until), BTreeSet::new())
+            };
+            let wait = LaunchWait { end, nodes: history.futile_claims };
             waits.extend(pods.into_iter().filter(|pod| !probes.contains(pod)).map(|pod| (pod.clone(), wait)));
         }
         waits
@@ -239,15 +244,15 @@ impl LaunchAttempts {
         let is_recent = |attempt: &Attempt| attempt.created.saturating_add(PROBE_TIMEOUT).is_ok_and(|end| end > now);
         let attempts = self.attempts.values().filter_map(|attempts| attempts.get(owner));
         let recent: Vec<&Attempt> = attempts.filter(|attempt| is_recent(attempt)).collect();
-        let in_attempts = |has_started: bool| {
-            let of_state = recent.iter().filter(|attempt| attempt.is_initialized == has_started);
+        let in_attempts = |is_starting: bool| {
+            let of_state = recent.iter().filter(|attempt| attempt.is_starting() == is_starting);
             of_state.flat_map(|attempt| &attempt.pods).collect::<BTreeSet<&Str>>()
         };
-        if recent.iter().any(|attempt| !attempt.is_initialized) {
-            let starting = in_attempts(false);
+        if recent.iter().any(|attempt| attempt.is_starting()) {
+            let starting = in_attempts(true);
             return pods.iter().copied().filter(|pod| starting.contains(*pod)).collect();
         }
-        let with_outcome = in_attempts(true);
+        let with_outcome = in_attempts(false);
         let mut candidates: Vec<&'p Str> = pods.iter().copied().filter(|pod| with_outcome.contains(*pod)).collect();
         if candidates.is_empty() {
             candidates = pods.to_vec();
@@ -262,7 +267,19 @@ impl LaunchAttempts {
 
 impl Attempt {
     fn new(created: Timestamp) -> Self {
-        Self { created, pods: BTreeSet::new(), is_launched: false, is_initialized: false, has_failed_pod: false }
+        Self {
+            created,
+            pods: BTreeSet::new(),
+            is_launched: false,
+            is_initialized: false,
+            is_claim_deleted: false,
+            has_failed_pod: false,
+        }
+    }
+
+    /// Returns true if the claim's node may still be initialized.
+    fn is_starting(&self) -> bool {
+        !self.is_initialized && !self.is_claim_deleted
     }
 }
 

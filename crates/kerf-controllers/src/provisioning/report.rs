@@ -23,7 +23,7 @@ pub(super) fn is_ignored(unplaced: &UnplacedPod) -> bool {
         Reason::OptedOut { .. } | Reason::Invalid(_) | Reason::Volume(_) => true,
         Reason::NoPools
         | Reason::ReservedCapacityDeferred
-        | Reason::LaunchBackoff { .. }
+        | Reason::LaunchBackoff(_)
         | Reason::DynamicResources
         | Reason::NoTypes
         | Reason::MinValuesAfterTruncation { .. }
@@ -81,7 +81,7 @@ fn report_unplaced(ctx: &Context, pod: &Pod, reason: &Reason) {
         // The caller logs `NoPools` once for all pods; a pod that waits for reserved capacity is
         // retried at once.
         Reason::NoPools | Reason::ReservedCapacityDeferred => {}
-        Reason::LaunchBackoff { .. } => {
+        Reason::LaunchBackoff(_) => {
             info!(Pod = %key_reference(&name), error = %reason, "waiting before the next node is launched");
             ctx.publish(events::launch_backoff(pod, &reason.to_string()));
         }

@@ -3,8 +3,9 @@
 
 use std::fmt;
 
-use jiff::Timestamp;
 use kerf_api::slim::Str;
+
+use crate::solve::{LaunchWait, LaunchWaitEnd};
 
 /// The reason why a pod stays pending.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,13 +28,8 @@ pub enum Reason {
     /// Other pods hold the reservations that the pod could use. The next pass tries again.
     ReservedCapacityDeferred,
     /// Pods of this owner did not start on the nodes that were launched for them. No node is
-    /// launched for the owner's pods before a time.
-    LaunchBackoff {
-        /// Number of nodes in a row on which none of the pods started.
-        nodes: u32,
-        /// End of the wait.
-        until: Timestamp,
-    },
+    /// launched for this pod until the wait ends.
+    LaunchBackoff(LaunchWait),
     /// After the list of instance types is cut to the maximum length of a claim, the pool's
     /// `minValues` are not satisfied.
     MinValuesAfterTruncation {
@@ -91,7 +87,7 @@ impl Reason {
             Self::NoTypes => "NoInstanceTypes",
             Self::DynamicResources => "DynamicResourcesNotSupported",
             Self::ReservedCapacityDeferred => "ReservedCapacityDeferred",
-            Self::LaunchBackoff { .. } => "LaunchBackoff",
+            Self::LaunchBackoff(_) => "LaunchBackoff",
             Self::MinValuesAfterTruncation { .. } => "MinValuesNotMet",
             // The rejection by the latest rule is the most informative one: an instance type that
             // is too small matters more than a pool that is meant for other pods.
@@ -135,11 +131,15 @@ impl fmt::Display for Reason {
             Self::ReservedCapacityDeferred => f.write_str(
                 "one or more instance types with compatible reserved offerings are available, but could not be reserved",
             ),
-            Self::LaunchBackoff { nodes, until } => write!(
-                f,
-                "none of these pods started on the last {nodes} nodes that were launched for them, the next node is \
-                 launched after {until}"
-            ),
+            Self::LaunchBackoff(LaunchWait { end, nodes }) => {
+                write!(f, "none of these pods started on the last {nodes} nodes that were launched for them, ")?;
+                match end {
+                    LaunchWaitEnd::At(until) => write!(f, "the next node is launched after {until}"),
+                    LaunchWaitEnd::OtherPod => f.write_str(
+                        "the next node is launched for one of these pods, and the others wait until that pod starts",
+                    ),
+                }
+            }
             Self::MinValuesAfterTruncation { pool, keys } => write!(
                 f,
                 "pod didn\u{2019}t schedule because NodePool couldn\u{2019}t meet minValues requirements, validating \
@@ -188,7 +188,7 @@ mod tests {
             Reason::NoTypes,
             Reason::DynamicResources,
             Reason::ReservedCapacityDeferred,
-            Reason::LaunchBackoff { nodes: 3, until: Timestamp::UNIX_EPOCH },
+            Reason::LaunchBackoff(LaunchWait { end: LaunchWaitEnd::OtherPod, nodes: 3 }),
             Reason::MinValuesAfterTruncation { pool: Str::default(), keys: Vec::new() },
         ];
         let all: Vec<&str> = reasons.iter().map(Reason::code).chain(rules.map(|r| pool(r).code())).collect();

@@ -247,7 +247,7 @@ impl IncrementalSolver {
     fn solve_inner(&mut self, nodes: &[Str], launches: &LaunchFacts) -> Solution {
         cluster_updates::reindex_nodes(&mut self.problem, &mut self.state);
         let launched_nodes = Arc::new(self.launched_nodes(&launches.provider_ids));
-        let launch_waits = launches.waits.iter().filter(|(_, wait)| self.at < wait.until);
+        let launch_waits = launches.waits.iter().filter(|(_, wait)| wait.holds_at(self.at));
         let launch_waits: FxHashMap<PodIx, LaunchWait> =
             launch_waits.filter_map(|(pod, wait)| Some((self.indexed_pod(pod)?, *wait))).collect();
         let (problem, state) = (&self.problem, &mut self.state);

@@ -14,16 +14,35 @@ pub struct LaunchFacts {
     /// Pods of claims that are not launched yet. They are left out: the capacity of such a claim is
     /// not known, and another claim would launch capacity for these pods twice.
     pub on_unlaunched_claims: BTreeSet<Str>,
-    /// Pods for which no claim is created before a time, because pods of their owner did not start
-    /// on the nodes that were launched for them. They may still be placed on existing nodes.
+    /// Pods for which no claim is created now, because pods of their owner did not start on the
+    /// nodes that were launched for them. They may still be placed on existing nodes.
     pub waits: BTreeMap<Str, LaunchWait>,
 }
 
 /// A wait before the next claim for the pods of an owner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LaunchWait {
-    /// End of the wait.
-    pub until: Timestamp,
+    /// What ends the wait.
+    pub end: LaunchWaitEnd,
     /// Number of nodes in a row on which none of the pods started.
     pub nodes: u32,
+}
+
+/// What ends a wait before the next claim for the pods of an owner.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LaunchWaitEnd {
+    /// A time.
+    At(Timestamp),
+    /// The outcome of the claim of another pod of the owner. The caller removes the wait then.
+    OtherPod,
+}
+
+impl LaunchWait {
+    /// Returns true if the wait still holds at this time.
+    pub fn holds_at(&self, now: Timestamp) -> bool {
+        match self.end {
+            LaunchWaitEnd::At(until) => now < until,
+            LaunchWaitEnd::OtherPod => true,
+        }
+    }
 }

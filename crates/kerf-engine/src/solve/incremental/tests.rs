@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::cluster::Effort;
 use crate::fixture::Fixture;
-use crate::solve::solve;
+use crate::solve::{LaunchWaitEnd, solve};
 
 fn render_solution(solution: &Solution) -> String {
     let claims = solution.claims.iter().map(|c| format!("{} {:?} {:?}", c.pool, c.pods, c.launch.instance_types));
@@ -295,17 +295,29 @@ fn a_pod_whose_owner_waits_is_placed_on_existing_nodes_only() {
     fixture.settings.effort = Effort::Search;
     let mut solver = IncrementalSolver::new(&fixture.input, &fixture.settings);
     let until = fixture.input.at + std::time::Duration::from_mins(1);
-    let wait = |pod: &str| (Str::from(format!("default/{pod}")), LaunchWait { until, nodes: 3 });
-    let launches = LaunchFacts { waits: ["a", "b", "c"].map(wait).into(), ..LaunchFacts::default() };
+    let wait = |pod: &str, end| (Str::from(format!("default/{pod}")), LaunchWait { end, nodes: 3 });
+    let waits =
+        [wait("a", LaunchWaitEnd::At(until)), wait("b", LaunchWaitEnd::At(until)), wait("c", LaunchWaitEnd::OtherPod)];
+    let mut launches = LaunchFacts { waits: waits.into(), ..LaunchFacts::default() };
     let solution = solver.solve_with_launches(&launches);
     let texts: Vec<String> =
         solution.unplaced.iter().map(|unplaced| format!("{} {}", unplaced.pod, unplaced.reason)).collect();
-    let why = format!(
-        "none of these pods started on the last 3 nodes that were launched for them, the next node is launched after {until}"
+    let why = "none of these pods started on the last 3 nodes that were launched for them, ";
+    assert_eq!(
+        texts,
+        [
+            format!("default/b {why}the next node is launched after {until}"),
+            format!(
+                "default/c {why}the next node is launched for one of these pods, and the others wait until that pod starts"
+            ),
+        ]
     );
-    assert_eq!(texts, [format!("default/b {why}"), format!("default/c {why}")]);
     assert_eq!(solution.nodes[0].pods, ["default/a"]);
     assert_eq!(solution.claims.iter().flat_map(|claim| &claim.pods).collect::<Vec<_>>(), ["default/d"]);
     solver.set_time(until);
-    assert!(solver.solve_with_launches(&launches).unplaced.is_empty(), "the wait is over");
+    let unplaced = solver.solve_with_launches(&launches).unplaced;
+    let pods: Vec<&str> = unplaced.iter().map(|unplaced| unplaced.pod.as_str()).collect();
+    assert_eq!(pods, ["default/c"], "only the wait for a time is over");
+    launches.waits.remove("default/c");
+    assert!(solver.solve_with_launches(&launches).unplaced.is_empty(), "no wait is left");
 }

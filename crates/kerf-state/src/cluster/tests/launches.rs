@@ -1,6 +1,7 @@
 //! Tests of the launches and evictions that cluster state remembers.
 
 use jiff::ToSpan as _;
+use kerf_engine::LaunchWaitEnd;
 
 use super::*;
 
@@ -83,10 +84,14 @@ fn launch(cluster: &mut Cluster, name: &str, pod: &str, at: i64) {
     cluster.apply(managed_node(name, &format!("p://{name}"), json!({})));
 }
 
+/// Returns the longest wait that ends at a time, in seconds.
 fn wait(cluster: &mut Cluster, at: i64) -> Option<i64> {
     let facts = cluster.refresh_launch_facts(time(at));
-    let waits = facts.waits.values().filter(|wait| wait.until > time(at));
-    waits.map(|wait| wait.until.as_second() - at).max()
+    let ends = facts.waits.values().filter_map(|wait| match wait.end {
+        LaunchWaitEnd::At(until) => Some(until.as_second() - at),
+        LaunchWaitEnd::OtherPod => None,
+    });
+    ends.filter(|seconds| *seconds > 0).max()
 }
 
 // spec 02 #122
@@ -125,7 +130,7 @@ fn an_owner_waits_after_three_claims_on_which_no_pod_started() {
 fn without_wait<'n>(cluster: &mut Cluster, at: i64, names: &[&'n str]) -> Vec<&'n str> {
     let facts = cluster.refresh_launch_facts(time(at));
     let waits =
-        |name: &str| facts.waits.get(format!("default/{name}").as_str()).is_some_and(|wait| wait.until > time(at));
+        |name: &str| facts.waits.get(format!("default/{name}").as_str()).is_some_and(|wait| wait.holds_at(time(at)));
     names.iter().copied().filter(|name| !waits(name)).collect()
 }
 
@@ -158,6 +163,62 @@ fn after_a_wait_one_pod_of_the_owner_has_a_claim() {
     cluster.apply(managed_node("probe", "p://probe", json!({})));
     cluster.apply(on_node(&pending("a"), "probe", "Running"));
     assert_eq!(without_wait(&mut cluster, 3300, &names[1..]), names[1..]);
+}
+
+/// Launches a claim for each of these pods at the same time. None is initialized.
+fn launch_uninitialized(cluster: &mut Cluster, round: &str, pods: &[&str], at: i64) -> Vec<TrackedClaim> {
+    let launched = pods.iter().map(|pod| {
+        let name = format!("{round}-{pod}");
+        cluster.record_created_for(&[format!("default/{pod}").into()], &name.as_str().into(), time(at));
+        let launched = claim(&name, &format!("p://{name}"), 1, json!({}));
+        cluster.apply(launched.clone());
+        launched
+    });
+    launched.collect()
+}
+
+fn delete_all(cluster: &mut Cluster, claims: &[TrackedClaim]) {
+    for claim in claims {
+        cluster.delete(claim);
+    }
+}
+
+// spec 02 #125
+#[test]
+fn after_claims_that_never_registered_one_pod_of_the_owner_has_a_claim() {
+    const REGISTRATION_TIMEOUT_SECONDS: i64 = 15 * 60;
+    let mut cluster = Cluster::new();
+    let names = ["a", "b", "c", "d"];
+    for name in names {
+        cluster.apply(pending(name));
+    }
+    let first = launch_uninitialized(&mut cluster, "first", &names, 0);
+    delete_all(&mut cluster, &first);
+    let second = launch_uninitialized(&mut cluster, "second", &names, REGISTRATION_TIMEOUT_SECONDS);
+    assert_eq!(without_wait(&mut cluster, 901, &names), [""; 0], "four claims were futile");
+    assert_eq!(without_wait(&mut cluster, 1000, &names), names, "the claims of all four still start");
+    // The deletion of the claims begins, and their instances terminate.
+    let at = 2 * REGISTRATION_TIMEOUT_SECONDS;
+    for claim in &second {
+        let mut terminating = claim.object.clone();
+        terminating.metadata.resource_version = Some("2".to_owned());
+        terminating.metadata.deletion_timestamp =
+            Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(time(at - 30)));
+        cluster.apply(TrackedClaim::from(terminating));
+    }
+    assert_eq!(without_wait(&mut cluster, at - 30, &names).len(), 1, "while the claims terminate");
+    delete_all(&mut cluster, &second);
+    let probes = without_wait(&mut cluster, at, &names);
+    assert_eq!(probes.len(), 1, "{probes:?}");
+    // The others wait for the outcome of this claim, which is no time.
+    let facts = cluster.refresh_launch_facts(time(at));
+    assert_eq!(facts.waits.len(), 3);
+    assert!(facts.waits.values().all(|wait| wait.end == LaunchWaitEnd::OtherPod), "{:?}", facts.waits);
+    let third = launch_uninitialized(&mut cluster, "third", &probes, at);
+    assert_eq!(wait(&mut cluster, at), Some(120), "the claim before was futile");
+    assert_eq!(without_wait(&mut cluster, at + 200, &names), probes, "the claim starts");
+    delete_all(&mut cluster, &third);
+    assert_eq!(without_wait(&mut cluster, at + REGISTRATION_TIMEOUT_SECONDS, &names).len(), 1);
 }
 
 // spec 02 #123
