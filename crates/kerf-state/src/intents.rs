@@ -11,7 +11,8 @@
 //!
 //! A restart loses all of this. That costs time, never correctness.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
 
 use jiff::Timestamp;
 use kerf_api::slim::Str;
@@ -40,9 +41,19 @@ pub(crate) struct Intents {
     being_replaced: BTreeSet<Str>,
     /// The claim that was deleted because its node was never Ready, by pod that waited for it.
     never_ready_by_pod: BTreeMap<Str, NeverReadyClaim>,
-    /// Such claims whose pods are not known, by pool. The pool's next claims replace them.
-    never_ready_by_pool: BTreeMap<Str, Vec<NeverReadyClaim>>,
+    /// Such claims whose pods are not known, by pool, with the times at which they were recorded.
+    /// The pool's next claims replace them.
+    never_ready_by_pool: BTreeMap<Str, VecDeque<(NeverReadyClaim, Timestamp)>>,
+    /// Names of the claims that were recorded in `never_ready_by_pool` and are not deleted yet. A
+    /// deletion that failed is tried again, and must not record the claim again.
+    recorded_never_ready: BTreeSet<Str>,
 }
+
+/// Claims of one pool in `never_ready_by_pool`. Beyond it the oldest is dropped.
+const NEVER_READY_PER_POOL_MAX: usize = 1000;
+/// Time within which a new claim of the pool replaces a claim of `never_ready_by_pool`. The pods of
+/// a deleted claim get another one within minutes.
+const NEVER_READY_TTL: Duration = Duration::from_hours(1);
 
 /// A claim that was deleted because its node was never Ready.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -71,6 +82,7 @@ impl Intents {
     /// Forgets a claim that was deleted.
     pub(crate) fn forget_claim(&mut self, claim: &str) {
         self.created_claims.remove(claim);
+        self.recorded_never_ready.remove(claim);
     }
 
     /// Records that a watch has reported the claim. From now on a list without it means that the
@@ -142,20 +154,38 @@ impl Intents {
     }
 
     /// Records that a claim is deleted because its node was never Ready. With a `pool`, the pool's
-    /// next claim replaces it. Forgets earlier pods for which `exists` is false.
+    /// next claim replaces it, also if the claim is recorded several times. Forgets earlier pods
+    /// for which `exists` is false.
     pub(crate) fn record_never_ready(
         &mut self,
         claim: &NeverReadyClaim,
         pool: Option<&str>,
+        now: Timestamp,
         exists: impl Fn(&Str) -> bool,
     ) {
         self.never_ready_by_pod.retain(|pod, _| exists(pod));
         for pod in self.pods_by_claim.get(&claim.name).into_iter().flatten() {
             self.never_ready_by_pod.insert(pod.clone(), claim.clone());
         }
-        if let Some(pool) = pool {
-            self.never_ready_by_pool.entry(Str::from(pool)).or_default().push(claim.clone());
+        if let Some(pool) = pool
+            && self.recorded_never_ready.insert(claim.name.clone())
+        {
+            self.push_never_ready_of_pool(pool, claim.clone(), now);
         }
+    }
+
+    /// Adds a claim without known pods whose node was never Ready.
+    pub(crate) fn push_never_ready_of_pool(&mut self, pool: &str, claim: NeverReadyClaim, now: Timestamp) {
+        let claims = self.never_ready_by_pool.entry(Str::from(pool)).or_default();
+        claims.push_back((claim, now));
+        if claims.len() > NEVER_READY_PER_POOL_MAX {
+            claims.pop_front();
+        }
+    }
+
+    /// Forgets the claims of a pool that was deleted.
+    pub(crate) fn forget_pool(&mut self, pool: &str) {
+        self.never_ready_by_pool.remove(pool);
     }
 
     /// Returns the claim that was never Ready and that one of these pods waited for. Of several,
@@ -171,14 +201,15 @@ impl Intents {
         }
     }
 
-    /// Removes and returns a claim without known pods whose node was never Ready.
-    pub(crate) fn take_never_ready_of_pool(&mut self, pool: &str) -> Option<NeverReadyClaim> {
+    /// Removes and returns the last recorded claim without known pods whose node was never Ready.
+    pub(crate) fn take_never_ready_of_pool(&mut self, pool: &str, now: Timestamp) -> Option<NeverReadyClaim> {
         let claims = self.never_ready_by_pool.get_mut(pool)?;
-        let claim = claims.pop();
+        claims.retain(|(_, recorded)| recorded.saturating_add(NEVER_READY_TTL).is_ok_and(|end| now < end));
+        let claim = claims.pop_back();
         if claims.is_empty() {
             self.never_ready_by_pool.remove(pool);
         }
-        claim
+        claim.map(|(claim, _)| claim)
     }
 
     pub(crate) fn begin_replacing(&mut self, claim: Str) {

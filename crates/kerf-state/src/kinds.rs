@@ -92,6 +92,12 @@ impl Tracked for NodePool {
     fn table_mut(cluster: &mut Cluster) -> &mut ObjectTable<Self> {
         &mut cluster.pools
     }
+
+    fn update_indexes(cluster: &mut Cluster, change: &ObjectChange<Self>) {
+        if let (Some(pool), None) = (&change.before, &change.after) {
+            cluster.intents.forget_pool(&pool.key());
+        }
+    }
 }
 
 impl Tracked for NodeClass {

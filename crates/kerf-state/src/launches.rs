@@ -45,13 +45,14 @@ impl Cluster {
 
     /// Records that a claim is about to be deleted because its node was never Ready. The next claim
     /// for its pods replaces it. If its pods are not known, because its pool is static or an
-    /// earlier process created it, the next claim of its pool replaces it.
-    pub fn record_never_ready(&mut self, claim: &NeverReadyClaim) {
+    /// earlier process created it, the next claim of its pool within an hour replaces it. To record
+    /// a claim again, because its deletion failed, changes nothing.
+    pub fn record_never_ready(&mut self, claim: &NeverReadyClaim, now: Timestamp) {
         let pool = self.claims.get(&claim.name).and_then(|tracked| self.pools.get(tracked.pool()?));
         let is_created_here = self.intents.is_created_here(&claim.name);
         let pool = pool.filter(|pool| pool.spec.replicas.is_some() || !is_created_here).map(|pool| pool.key());
         let pods = &self.pods;
-        self.intents.record_never_ready(claim, pool.as_deref(), |pod| pods.get(pod).is_some());
+        self.intents.record_never_ready(claim, pool.as_deref(), now, |pod| pods.get(pod).is_some());
     }
 
     /// Returns the claim that a new claim for these pods replaces because its node was never Ready.
@@ -60,9 +61,18 @@ impl Cluster {
     }
 
     /// Removes and returns a claim without known pods that the next claim of the pool replaces
-    /// because its node was never Ready.
-    pub fn take_never_ready_of_pool(&mut self, pool: &str) -> Option<NeverReadyClaim> {
-        self.intents.take_never_ready_of_pool(pool)
+    /// because its node was never Ready. If the creation of that claim fails, call
+    /// [`put_back_never_ready_of_pool`](Self::put_back_never_ready_of_pool).
+    pub fn take_never_ready_of_pool(&mut self, pool: &str, now: Timestamp) -> Option<NeverReadyClaim> {
+        self.intents.take_never_ready_of_pool(pool, now)
+    }
+
+    /// Adds a claim again that [`take_never_ready_of_pool`](Self::take_never_ready_of_pool)
+    /// removed, unless the pool was deleted.
+    pub fn put_back_never_ready_of_pool(&mut self, pool: &str, claim: NeverReadyClaim, now: Timestamp) {
+        if self.pools.get(pool).is_some() {
+            self.intents.push_never_ready_of_pool(pool, claim, now);
+        }
     }
 
     /// Forgets pods that are bound, and pods whose claim no longer exists. Pods of unlaunched

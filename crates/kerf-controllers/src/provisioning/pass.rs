@@ -253,19 +253,27 @@ impl Provisioner {
         let Some(pool) = pools.get(&planned.pool) else { return Err(Error::PoolNotFound(planned.pool.to_string())) };
         self.check_limits(&planned.pool)?;
         let mut node_claim = claim::build_claim(planned, pool);
-        let replaced = {
+        let (replaced_of_pods, replaced_of_pool) = {
             let mut cluster = self.ctx.cluster.lock();
-            let known = cluster.never_ready_claim_of(&planned.pods);
-            known.or_else(|| cluster.take_never_ready_of_pool(&planned.pool))
+            match cluster.never_ready_claim_of(&planned.pods) {
+                Some(replaced) => (Some(replaced), None),
+                None => (None, cluster.take_never_ready_of_pool(&planned.pool, self.ctx.now())),
+            }
         };
-        if let Some(replaced) = replaced {
-            claim::annotate_never_ready(&mut node_claim, &replaced);
+        if let Some(replaced) = replaced_of_pods.as_ref().or(replaced_of_pool.as_ref()) {
+            claim::annotate_never_ready(&mut node_claim, replaced);
         }
         let created = claim::create(&self.ctx, planned, &node_claim, "provisioned").await;
         let pods: Vec<Arc<Pod>> = {
             let mut cluster = self.ctx.cluster.lock();
-            if let Ok(name) = &created {
-                cluster.record_created_for(&planned.pods, &Str::from(name.as_str()), self.ctx.now());
+            match (&created, replaced_of_pool) {
+                (Ok(name), _) => {
+                    cluster.record_created_for(&planned.pods, &Str::from(name.as_str()), self.ctx.now());
+                }
+                (Err(_), Some(replaced)) => {
+                    cluster.put_back_never_ready_of_pool(&planned.pool, replaced, self.ctx.now());
+                }
+                (Err(_), None) => {}
             }
             planned.pods.iter().filter_map(|pod| cluster.get::<Pod>(pod).cloned()).collect()
         };

@@ -87,14 +87,20 @@ impl StaticProvisioning {
 
     async fn create(&self, planned: &PlannedClaim, pool: &NodePool, name: &str) -> Result<(), Error> {
         let mut node_claim = build_claim(planned, pool);
-        let replaced = self.ctx.cluster.lock().take_never_ready_of_pool(name);
-        if let Some(replaced) = replaced {
-            annotate_never_ready(&mut node_claim, &replaced);
+        let replaced = self.ctx.cluster.lock().take_never_ready_of_pool(name, self.ctx.now());
+        if let Some(replaced) = &replaced {
+            annotate_never_ready(&mut node_claim, replaced);
         }
         let outcome = actions::claim::create(&self.ctx, &node_claim).await;
         // Cluster state contains the claim now, or its creation has failed; the reservation is not
         // needed in either case.
-        self.ctx.cluster.lock().release_nodes(name, 1);
+        {
+            let mut cluster = self.ctx.cluster.lock();
+            cluster.release_nodes(name, 1);
+            if let (Some(replaced), Err(_)) = (replaced, &outcome) {
+                cluster.put_back_never_ready_of_pool(name, replaced, self.ctx.now());
+            }
+        }
         let created = outcome.map_err(|cause| Error::Api { operation: "creating node claim", cause })?;
         let claim = created.metadata.name.as_deref().unwrap_or_default();
         info!(NodePool = %reference(name), NodeClaim = %reference(claim), "created nodeclaim");

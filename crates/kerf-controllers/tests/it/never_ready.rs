@@ -72,6 +72,28 @@ async fn a_replacement_has_half_of_the_time_if_another_claim_of_its_pool_is_init
     assert!(env.claims().await.iter().all(|claim| claim.metadata.name != second.metadata.name));
 }
 
+// spec 04 #148
+#[tokio::test(start_paused = true)]
+async fn a_late_replacement_has_half_of_the_longest_time_too() {
+    let env = TestEnv::start().await;
+    env.create_claim("late", json!({})).await;
+    let annotations = json!({"metadata": {"annotations": {REPLACES: "x", REPLACEMENTS: "7"}}});
+    env.patch::<NodeClaim>("late", annotations).await;
+    env.wait(5).await;
+    env.create_claim("other", json!({})).await;
+    env.wait(5).await;
+    let claims = env.claims().await;
+    let other = claims.iter().find(|claim| claim.metadata.name.as_deref() == Some("other")).unwrap();
+    env.make_ready(other.status.as_ref().unwrap().node_name.as_deref().unwrap()).await;
+    env.wait(4 * 3600 - 10 * 60).await;
+    assert_eq!(env.claims().await.len(), 2, "before half of 8 hours");
+    env.wait(16 * 60).await;
+    let claims = env.claims().await;
+    assert!(claims.iter().all(|claim| claim.metadata.name.as_deref() != Some("late")), "after half of 8 hours");
+    let events = env.events("NodeNeverReady");
+    assert!(events.iter().any(|(object, text)| object == "late" && text.contains("within 240 minutes")), "{events:?}");
+}
+
 // spec 04 #149
 #[tokio::test(start_paused = true)]
 async fn a_node_that_was_ready_once_stays() {

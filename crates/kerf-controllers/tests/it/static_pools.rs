@@ -252,6 +252,36 @@ async fn a_deletion_that_fails_is_retried() {
     assert_eq!(remaining_claims(&env).await.len(), 1);
 }
 
+/// Returns the claim that a claim replaces because that claim's node was never Ready.
+fn replaces_never_ready(claim: &NodeClaim) -> Option<&String> {
+    claim.metadata.annotations.as_ref()?.get("kerf.sh/replaces-never-ready")
+}
+
+// spec 04 #148: the deletion is tried several times, and a creation fails in between.
+#[tokio::test(start_paused = true)]
+async fn spec_04_148_one_claim_replaces_a_claim_whose_node_was_never_ready() {
+    let (env, _) = env_with_static_pool(json!({"replicas": 1})).await;
+    let first = env.only_claim().await.metadata.name.unwrap();
+    env.wait(29 * 60).await;
+    env.inject_fault(Fault::InternalError, Verb::Delete, "nodeclaims");
+    env.wait(3 * 60).await;
+    assert_eq!(remaining_claims(&env).await, [first.clone()]);
+    env.inject_fault(Fault::InternalError, Verb::Create, "nodeclaims");
+    env.wait(5 * 60).await;
+    assert_eq!(remaining_claims(&env).await, [""; 0]);
+    env.server.set_faults(Vec::new(), 1);
+    env.wait(10 * 60).await;
+    let second = env.only_claim().await;
+    assert_eq!(replaces_never_ready(&second), Some(&first), "the creations that failed replaced nothing");
+    // Further claims of the NodePool are no replacements.
+    scale(&env, 5).await;
+    env.wait(2 * 60).await;
+    let claims = env.claims().await;
+    assert_eq!(claims.len(), 5);
+    let replacements: Vec<&NodeClaim> = claims.iter().filter(|claim| replaces_never_ready(claim).is_some()).collect();
+    assert_eq!(replacements.len(), 1, "{replacements:?}");
+}
+
 /// Pending pods lead to no more nodes, and a node without pods stays.
 #[tokio::test(start_paused = true)]
 async fn pods_do_not_change_the_number_of_nodes() {

@@ -9,6 +9,7 @@ mod displaced;
 mod launches;
 
 use super::*;
+use crate::intents::NeverReadyClaim;
 use crate::sync_status::{RequiredKind, SyncStatus, UnsyncedReason};
 
 fn from_json<T: serde::de::DeserializeOwned>(value: Value) -> T {

@@ -63,7 +63,7 @@ impl Lifecycle {
         let age = Duration::try_from(now.duration_since(since)).unwrap_or(Duration::ZERO);
         let earlier = earlier_replacements(&update.claim);
         let timeout = never_ready_timeout(earlier);
-        let shorter = never_ready_timeout(earlier.saturating_sub(1));
+        let shorter = if earlier == 0 { timeout } else { timeout / 2 };
         if age < shorter {
             return Ok(LifecycleStep::Continue(ReconcileAction::RequeueAfter(shorter.saturating_sub(age))));
         }
@@ -97,7 +97,7 @@ impl Lifecycle {
     ) -> Result<LifecycleStep, Error> {
         // Recorded before the deletion: the next decision may follow at once.
         let replaced = NeverReadyClaim { name: update.name().into(), count: earlier.saturating_add(1) };
-        self.ctx.cluster.lock().record_never_ready(&replaced);
+        self.ctx.cluster.lock().record_never_ready(&replaced, self.ctx.now());
         match actions::claim::delete(&self.ctx, &update.claim).await {
             Ok(()) => {}
             Err(ApiError::NotFound) => return Ok(LifecycleStep::Deleted),

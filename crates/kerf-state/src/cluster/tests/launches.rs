@@ -221,6 +221,54 @@ fn after_claims_that_never_registered_one_pod_of_the_owner_has_a_claim() {
     assert_eq!(without_wait(&mut cluster, at + REGISTRATION_TIMEOUT_SECONDS, &names).len(), 1);
 }
 
+/// Returns the names of the claims of the pool `general` that its next claims replace.
+fn take_all(cluster: &mut Cluster, at: i64) -> Vec<String> {
+    let next = || cluster.take_never_ready_of_pool("general", time(at)).map(|claim| claim.name.to_string());
+    std::iter::from_fn(next).collect()
+}
+
+// spec 04 §5.6
+#[test]
+fn a_claim_that_was_never_ready_is_replaced_once_within_an_hour_and_while_its_pool_exists() {
+    let pool: NodePool =
+        from_json(json!({"metadata": {"name": "general"}, "spec": {"replicas": 1, "template": {"spec":
+        {"requirements": [], "nodeClassRef": {"group": "g", "kind": "k", "name": "n"}}}}}));
+    let mut cluster = Cluster::new();
+    cluster.apply(pool.clone());
+    let never_ready = |name: &str| NeverReadyClaim { name: name.into(), count: 1 };
+    let record = |cluster: &mut Cluster, name: &str, at: i64| {
+        cluster.apply(claim(name, &format!("p://{name}"), 1, json!({})));
+        cluster.record_never_ready(&never_ready(name), time(at));
+    };
+    // The deletion fails twice, also after the replacement was created.
+    record(&mut cluster, "a", 0);
+    record(&mut cluster, "a", 1);
+    assert_eq!(take_all(&mut cluster, 2), ["a"]);
+    record(&mut cluster, "a", 3);
+    assert_eq!(take_all(&mut cluster, 4), [""; 0]);
+    // The creation of the replacement fails.
+    cluster.put_back_never_ready_of_pool("general", never_ready("a"), time(5));
+    assert_eq!(take_all(&mut cluster, 3604), ["a"]);
+    cluster.put_back_never_ready_of_pool("general", never_ready("a"), time(5));
+    assert_eq!(take_all(&mut cluster, 3605), [""; 0], "an hour later");
+    // The name of a deleted claim may be recorded again, and a deleted pool has no claims.
+    cluster.delete(&claim("a", "p://a", 1, json!({})));
+    record(&mut cluster, "a", 4000);
+    record(&mut cluster, "b", 4000);
+    cluster.delete(&pool);
+    cluster.put_back_never_ready_of_pool("general", never_ready("b"), time(4001));
+    cluster.apply(pool);
+    assert_eq!(take_all(&mut cluster, 4002), [""; 0]);
+    for n in 0..1001 {
+        record(&mut cluster, &format!("c{n}"), 5000);
+    }
+    let all = take_all(&mut cluster, 5001);
+    assert_eq!(
+        (all.len(), all.first().map(String::as_str), all.last().map(String::as_str)),
+        (1000, Some("c1000"), Some("c1"))
+    );
+}
+
 // spec 02 #123
 #[test]
 fn claims_that_are_not_needed_do_not_count() {
