@@ -29,6 +29,7 @@ use crate::placement_groups::{KnownPlacementGroups, PlacementGroups};
 use crate::ports::AwsPorts;
 use crate::ports::ec2::PlacementGroup;
 use crate::pricing::Pricing;
+use crate::published_claim_events::PublishedClaimEvents;
 use crate::reservation_slots::ReservationSlots;
 use crate::settings::AwsSettings;
 use crate::shifted_zones::{ShiftedZones, ZonalShifts};
@@ -43,6 +44,7 @@ pub(crate) struct AwsContext {
     pub(crate) cluster: SharedCluster,
     pub(crate) clock: Clock,
     pub(crate) events: Arc<dyn Publish>,
+    pub(crate) published_claim_events: PublishedClaimEvents,
     pub(crate) registry: Arc<Registry>,
     pub(crate) discovery: Arc<ClusterDiscovery>,
     pub(crate) subnets: Arc<Subnets>,
@@ -112,6 +114,7 @@ impl AwsContext {
             cluster,
             clock,
             events,
+            published_claim_events: PublishedClaimEvents::default(),
             registry,
             discovery,
             reservation_slots,

@@ -30,6 +30,7 @@ mod placement_groups;
 pub mod ports;
 pub mod pricing;
 mod provider;
+mod published_claim_events;
 mod refresh;
 mod reservation_slots;
 mod reserved_claims;

@@ -4,7 +4,7 @@
 //! Changes nothing: claims that never register are deleted by the lifecycle controller.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -27,6 +27,8 @@ use crate::ports::ec2::InstanceStateName;
 const INTERVAL: Duration = Duration::from_secs(15);
 /// Time for which an instance may run before it counts as not registered.
 const NOT_REGISTERED_AFTER: Duration = Duration::from_mins(5);
+/// Reason of the Event about an instance that has ended.
+const INSTANCE_FAILED: &str = "InstanceFailed";
 /// State reason of an instance that a call has terminated.
 const TERMINATED_BY_CALL: &str = "Client.UserInitiatedShutdown";
 
@@ -42,8 +44,6 @@ const HINTS: [(&str, &str); 5] = [
 /// The controller.
 pub(crate) struct UnregisteredInstances {
     context: Arc<AwsContext>,
-    /// Claims by UID that an Event was published about, with its reason.
-    reported: Mutex<BTreeSet<(String, String)>>,
 }
 
 /// Failure to describe the instances of unregistered claims.
@@ -65,7 +65,7 @@ impl UnregisteredInstances {
     }
 
     fn new(context: Arc<AwsContext>) -> Self {
-        Self { context, reported: Mutex::default() }
+        Self { context }
     }
 
     /// Returns the claims that have an instance and no node, by ID of the instance.
@@ -76,21 +76,6 @@ impl UnregisteredInstances {
             Some((parse_provider_id(&claim.engine_claim.provider_id).ok()?.to_owned(), claim.clone()))
         };
         claims.filter_map(with_id).collect()
-    }
-
-    /// Publishes an Event unless one with its reason was published about the claim.
-    fn publish_once(&self, claim: &NodeClaim, event: Event) {
-        let key = (claim.metadata.uid.clone().unwrap_or_default(), event.reason.to_string());
-        if self.reported.lock().unwrap_or_else(PoisonError::into_inner).insert(key) {
-            self.context.events.publish(event);
-        }
-    }
-
-    /// Forgets the claims that are registered or gone.
-    fn retain_reported(&self, claims: &BTreeMap<String, Arc<TrackedClaim>>) {
-        let uids: BTreeSet<&str> = claims.values().filter_map(|claim| claim.object.metadata.uid.as_deref()).collect();
-        let mut reported = self.reported.lock().unwrap_or_else(PoisonError::into_inner);
-        reported.retain(|(uid, _)| uids.contains(uid.as_str()));
     }
 
     async fn not_registered_event(&self, claim: &NodeClaim, instance: &InstanceRecord) -> Event {
@@ -108,7 +93,8 @@ impl Reconcile for UnregisteredInstances {
 
     async fn reconcile(&self, _: &Str) -> Result<ReconcileAction, UnregisteredError> {
         let claims = self.unregistered_claims();
-        self.retain_reported(&claims);
+        let uids: BTreeSet<&str> = claims.values().filter_map(|claim| claim.object.metadata.uid.as_deref()).collect();
+        self.context.published_claim_events.retain(&uids);
         if claims.is_empty() {
             return Ok(ReconcileAction::RequeueAfter(INTERVAL));
         }
@@ -118,18 +104,26 @@ impl Reconcile for UnregisteredInstances {
         for instance in instances {
             let Some(claim) = claims.get(&instance.id).map(|claim| &claim.object) else { continue };
             if let Some(event) = ended_event(claim, &instance) {
-                self.publish_once(claim, event);
+                publish_once(&self.context, claim, event);
             } else if is_running_for_long(&instance, now) && claim.metadata.deletion_timestamp.is_none() {
                 let event = self.not_registered_event(claim, &instance).await;
-                self.publish_once(claim, event);
+                publish_once(&self.context, claim, event);
             }
         }
         Ok(ReconcileAction::RequeueAfter(INTERVAL))
     }
 }
 
+/// Publishes an Event unless one with its reason was published about the claim.
+fn publish_once(context: &AwsContext, claim: &NodeClaim, event: Event) {
+    if context.published_claim_events.record(claim, &event.reason) {
+        context.events.publish(event);
+    }
+}
+
 /// Publishes an Event if the instance of a claim that never registered had ended before its
-/// termination was requested. `result` is the result of that request.
+/// termination was requested. `result` is the result of that request. Does nothing if the Event was
+/// published before.
 pub(crate) async fn report_ended_instance(
     context: &AwsContext,
     claim: &NodeClaim,
@@ -137,7 +131,8 @@ pub(crate) async fn report_ended_instance(
     result: &Result<Arc<InstanceRecord>, InstanceCallError>,
 ) {
     let is_unregistered = has_condition(claim, LAUNCHED) && !has_condition(claim, REGISTERED);
-    if !is_unregistered || context.instances.has_terminated(id) {
+    let is_published = context.published_claim_events.contains(claim, INSTANCE_FAILED);
+    if !is_unregistered || is_published || context.instances.has_terminated(id) {
         return;
     }
     let event = match result {
@@ -152,7 +147,7 @@ pub(crate) async fn report_ended_instance(
         Err(_) => None,
     };
     if let Some(event) = event {
-        context.events.publish(event);
+        publish_once(context, claim, event);
     }
 }
 
@@ -174,7 +169,7 @@ fn ended_event(claim: &NodeClaim, instance: &InstanceRecord) -> Option<Event> {
     if let Some((_, hint)) = HINTS.iter().find(|(part, _)| reason.contains(part)) {
         message = format!("{message} ({hint})");
     }
-    Some(Event::new(claim_reference(claim), EventType::Warning, "InstanceFailed", message))
+    Some(Event::new(claim_reference(claim), EventType::Warning, INSTANCE_FAILED, message))
 }
 
 fn is_running_for_long(instance: &InstanceRecord, now: Timestamp) -> bool {
