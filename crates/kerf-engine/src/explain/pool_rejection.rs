@@ -16,6 +16,9 @@ use crate::resources::{Amounts, NANOS_PER_UNIT, ResourceIx};
 use crate::solve::{ClassIx, PlacementPass, PlacementTarget, PodClass, Template, UNNAMED_HOST, limits, min_values};
 use crate::topology::{GroupKind, TopologyKeyIx};
 
+/// The instance types that are left have full reservations and nothing else.
+const ONLY_FULL_RESERVATIONS: &str =
+    "the only compatible reserved offering is full; falling through to other NodePools";
 /// Maximum number of domains in a message.
 const MAX_LISTED_DOMAINS: usize = 25;
 
@@ -298,6 +301,12 @@ fn instance_type_filter_text(
     if !shortfalls.is_empty() {
         let text = min_values_text(&shortfalls.into_iter().map(|s| s.key).collect::<Vec<_>>());
         return (PlacementRule::MinValues, format!("{text}, requirements={requirements}, resources={resources}"));
+    }
+    // Spec 10 §7.1
+    let mut kept_offerings =
+        view.offerings.iter().map(|o| &catalogue.offerings[o]).filter(|offering| kept.contains(offering.row));
+    if !kept.is_empty() && kept_offerings.all(|offering| offering.reservation.is_some() && !offering.is_launchable) {
+        return (PlacementRule::InstanceTypes, ONLY_FULL_RESERVATIONS.to_owned());
     }
     let fits_but_incompatible = any(&|r| fitting.contains(r) && !view.compatible.contains(r));
     let compatible_but_too_small =

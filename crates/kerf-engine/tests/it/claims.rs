@@ -175,12 +175,23 @@ fn spec_10_74_a_pool_of_full_reservations_launches_nothing() {
     for mode in ["", "settings fallback \n"] {
         let only = format!("{mode} {full} \n pool p req=\"ct In reserved\" \n pod x cpu=4");
         check(&only, "unplaced x NoInstanceTypeFits");
+        let reason = Fixture::new(&only).solve().unplaced[0].reason.to_string();
+        assert_eq!(reason, "the only compatible reserved offering is full; falling through to other NodePools");
         // spec 10 #72
         let both = format!(
             "{mode} {full} \n pool p weight=10 req=\"ct In reserved\" \n pool q req=\"ct In on-demand\" \n pod x cpu=4"
         );
         check(&both, "claim pool=q types=s pods=x");
     }
+}
+
+#[test]
+fn spec_10_73_a_preference_for_a_full_reservation_is_relaxed() {
+    check(
+        "type t cpu=4 \n offer t ct=reserved reservation=r1:0 price=0 \n type s cpu=4 price=1 ct=on-demand
+         pool p weight=10 req=\"ct In reserved\" \n pool q req=\"ct In on-demand\" \n pod x cpu=4 pref=\"1 ct In reserved\"",
+        "claim pool=q types=s pods=x",
+    );
 }
 
 // spec 10 #75
