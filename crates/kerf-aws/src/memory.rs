@@ -193,9 +193,11 @@ impl MemoryAws {
         change(&mut self.state().account)
     }
 
-    /// Changes what can be launched, and its price.
+    /// Changes what can be launched, and its price. Stock-outs that have ended are removed before.
     pub fn change_market<T>(&self, change: impl FnOnce(&mut Market) -> T) -> T {
+        let now = self.inner.clock.now();
         let mut state = self.state();
+        state.market.remove_ended_stock_outs(now);
         let result = change(&mut state.market);
         // Observers of instances also read their prices.
         state.instance_changes += 1;
@@ -210,7 +212,8 @@ impl MemoryAws {
 
     /// Adds a fault rule after all others.
     pub fn add_fault(&self, rule: AwsFaultRule) {
-        self.state().faults.add(rule);
+        let now = self.inner.clock.now();
+        self.state().faults.add(rule, now);
     }
 
     /// Returns the current price of the pool of an instance. Returns `None` if it has none.

@@ -18,7 +18,7 @@ use crate::data;
 use crate::memory::testing::SUBNETS;
 use crate::memory::{Account, LaunchedInstance, MemoryAws, MemorySettings};
 use crate::parts::AwsParts;
-use crate::ports::ec2::{InstanceStateName, InstanceTypeInfo};
+use crate::ports::ec2::InstanceTypeInfo;
 use crate::ports::{AwsPorts, CreateInstanceProfile};
 use crate::provider::AwsProvider;
 use crate::settings::AwsSettings;
@@ -156,10 +156,8 @@ impl ProviderEnv {
 
     /// Returns the instances that are not being terminated.
     pub(crate) fn live_instances(&self) -> Vec<LaunchedInstance> {
-        let is_live = |launched: &LaunchedInstance| {
-            !matches!(launched.instance.state, InstanceStateName::ShuttingDown | InstanceStateName::Terminated)
-        };
-        self.aws.instances().into_iter().filter(is_live).collect()
+        let is_terminating = |launched: &LaunchedInstance| launched.instance.state.is_terminating();
+        self.aws.instances().into_iter().filter(|launched| !is_terminating(launched)).collect()
     }
 
     /// Returns the operations that were called since the last change of the log, in their order.

@@ -40,11 +40,9 @@ async fn terminate(ec2: Arc<dyn Ec2>, ids: Vec<String>) -> Vec<Result<(), AwsErr
     unique.sort_unstable();
     unique.dedup();
     let terminated: BTreeSet<String> = match ec2.terminate_instances(unique.clone()).await {
-        Ok(changes) => changes
-            .into_iter()
-            .filter(|change| matches!(change.current, InstanceStateName::ShuttingDown | InstanceStateName::Terminated))
-            .map(|change| change.id)
-            .collect(),
+        Ok(changes) => {
+            changes.into_iter().filter(|change| change.current.is_terminating()).map(|change| change.id).collect()
+        }
         Err(cause) => {
             error!(error = %Causes(&cause), "failed terminating instances");
             BTreeSet::new()

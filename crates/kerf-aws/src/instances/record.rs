@@ -95,7 +95,7 @@ impl InstanceRecord {
 
     /// Returns true if the termination of the instance has begun.
     pub(crate) fn is_terminating(&self) -> bool {
-        matches!(self.state, InstanceStateName::ShuttingDown | InstanceStateName::Terminated)
+        self.state.is_terminating()
     }
 
     /// Returns the value of a tag. Returns `None` if the tag is missing or empty.

@@ -106,8 +106,8 @@ impl AwsFaultInjector {
     }
 
     /// Adds a rule after all others. Rules that can no longer apply are dropped first.
-    pub(crate) fn add(&mut self, rule: AwsFaultRule) {
-        self.rules.retain(|known| known.times != Some(0));
+    pub(crate) fn add(&mut self, rule: AwsFaultRule, now: Timestamp) {
+        self.rules.retain(|known| known.times != Some(0) && known.until.is_none_or(|until| now < until));
         if self.rules.len() >= RULES_MAX {
             self.rules.remove(0);
         }
@@ -129,5 +129,25 @@ impl AwsFaultInjector {
             return Some(rule.fault.clone());
         }
         None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_list_drops_the_rules_that_have_ended_before_those_that_apply() {
+        let at = |second| Timestamp::from_second(second).unwrap();
+        let mut faults = AwsFaultInjector::new(0);
+        faults.add(AwsFaultRule::always("CreateFleet", AwsFault::Throttled), at(0));
+        for _ in 0..RULES_MAX {
+            let ended =
+                AwsFaultRule { until: Some(at(1)), ..AwsFaultRule::always("RunInstances", AwsFault::Throttled) };
+            faults.add(ended, at(1));
+        }
+        faults.add(AwsFaultRule::always("CreateTags", AwsFault::Throttled), at(2));
+        assert_eq!(faults.next_fault("EC2", "CreateFleet", at(2)), Some(AwsFault::Throttled));
+        assert_eq!(faults.next_fault("EC2", "RunInstances", at(0)), None, "the rules are removed");
     }
 }

@@ -7,6 +7,7 @@ use jiff::Timestamp;
 
 use super::MemoryAws;
 use super::event_bridge::InstanceEvent;
+use super::records::LaunchedInstance;
 use super::state::{AwsState, Transition};
 use crate::ports::ec2::InstanceStateName;
 
@@ -81,8 +82,7 @@ impl MemoryAws {
 
 impl AwsState {
     fn is_live(&self, id: &str) -> bool {
-        let state = self.instances.get(id).map(|launched| launched.instance.state);
-        matches!(state, Some(InstanceStateName::Pending | InstanceStateName::Running))
+        self.instances.get(id).is_some_and(LaunchedInstance::is_live)
     }
 
     fn lifecycle_of(&self, id: &str) -> Option<&str> {

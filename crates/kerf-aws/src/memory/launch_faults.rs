@@ -7,7 +7,7 @@ use super::AwsFailure;
 use super::market::{CapacityPool, Stock};
 use super::records::LaunchedInstance;
 use super::state::AwsState;
-use crate::ports::ec2::{InstanceStateName, LaunchTemplateData};
+use crate::ports::ec2::LaunchTemplateData;
 
 /// State reason of an instance whose volume is encrypted with a key that cannot be used.
 const DISABLED_KEY: &str = "Client.InvalidKMSKey.InvalidState";
@@ -30,8 +30,9 @@ impl AwsState {
         let quota = i64::from(*self.account.vcpu_quotas.get(quota_of(pool))?);
         let vcpus = |name: &str| self.account.instance_type(name).map_or(0, |info| i64::from(info.vcpus.default_vcpus));
         let is_spot = pool.capacity_type == SPOT;
-        let counts =
-            |launched: &&LaunchedInstance| is_live(launched) && launched.instance.spot_request_id.is_some() == is_spot;
+        let counts = |launched: &&LaunchedInstance| {
+            !launched.instance.state.is_terminating() && launched.instance.spot_request_id.is_some() == is_spot
+        };
         let used: i64 =
             self.instances.values().filter(counts).map(|launched| vcpus(&launched.instance.instance_type)).sum();
         let free = (quota - used).max(0);
@@ -63,18 +64,14 @@ impl AwsState {
             return Some(DISABLED_KEY.to_owned());
         }
         if let Some(quota) = self.account.volume_gib_quota {
-            let live = self.instances.values().filter(|launched| is_live(launched));
-            let used: u64 = live.map(|launched| volume_gib(&launched.template)).sum();
+            let counted = self.instances.values().filter(|launched| !launched.instance.state.is_terminating());
+            let used: u64 = counted.map(|launched| volume_gib(&launched.template)).sum();
             if used + volume_gib(data) > quota {
                 return Some(VOLUME_LIMIT.to_owned());
             }
         }
         self.market.draw_launch_failure(pool)
     }
-}
-
-fn is_live(launched: &LaunchedInstance) -> bool {
-    !matches!(launched.instance.state, InstanceStateName::ShuttingDown | InstanceStateName::Terminated)
 }
 
 fn volume_gib(data: &LaunchTemplateData) -> u64 {
@@ -89,12 +86,13 @@ fn quota_of(pool: &CapacityPool) -> &'static str {
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
+    use std::time::Duration;
 
     use super::super::testing::{SUBNETS, aws, fleet, on_demand, spot, template};
-    use super::super::{LaunchFailure, LaunchFaults, MemoryAws, PoolPattern};
+    use super::super::{LaunchFailure, LaunchFaults, MemoryAws, PoolPattern, StockOut};
     use super::*;
     use crate::ports::Ec2 as _;
-    use crate::ports::ec2::TemplateBlockDevice;
+    use crate::ports::ec2::{InstanceStateName, TemplateBlockDevice};
 
     async fn aws_with_template(change: impl FnOnce(&mut LaunchTemplateData)) -> MemoryAws {
         let aws = aws();
@@ -165,6 +163,19 @@ mod tests {
         let mut reasons = state_reasons(&aws);
         reasons.sort();
         assert_eq!(reasons, [None, Some("Server.InternalError".to_owned())]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_stock_out_that_has_ended_is_not_counted_when_its_pools_are_restocked() {
+        let aws = aws();
+        let pools = PoolPattern { zone: "us-west-2a".into(), ..PoolPattern::default() };
+        let until = aws.clock().now() + Duration::from_mins(1);
+        let stock_out = |until| StockOut { pools: pools.clone(), until };
+        aws.change_market(|market| market.add_stock_out(stock_out(Some(until))));
+        tokio::time::advance(Duration::from_mins(1)).await;
+        assert_eq!(aws.change_market(|market| market.end_stock_outs(&pools)), 0);
+        aws.change_market(|market| market.add_stock_out(stock_out(None)));
+        assert_eq!(aws.change_market(|market| market.end_stock_outs(&pools)), 1);
     }
 
     struct Faults;

@@ -142,6 +142,11 @@ impl Market {
         push_bounded(&mut self.stock_outs, stock_out);
     }
 
+    /// Removes the stock-outs that have ended.
+    pub(super) fn remove_ended_stock_outs(&mut self, now: Timestamp) {
+        self.stock_outs.retain(|stock_out| stock_out.until.is_none_or(|until| now < until));
+    }
+
     /// Ends all stock-outs of exactly these pools, and returns their number.
     pub fn end_stock_outs(&mut self, pools: &PoolPattern) -> usize {
         let before = self.stock_outs.len();

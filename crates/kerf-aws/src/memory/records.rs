@@ -7,7 +7,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 use crate::ports::InstanceProfile;
-use crate::ports::ec2::{Ec2Instance, InstanceStateName, LaunchTemplate, LaunchTemplateData};
+use crate::ports::ec2::{Ec2Instance, LaunchTemplate, LaunchTemplateData};
 
 /// A recorded call.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -60,7 +60,7 @@ pub struct LaunchedInstance {
 impl LaunchedInstance {
     /// Returns true for an instance that is or will be usable: pending or running.
     pub fn is_live(&self) -> bool {
-        matches!(self.instance.state, InstanceStateName::Pending | InstanceStateName::Running)
+        self.instance.state.is_live()
     }
 }
 

@@ -5,7 +5,7 @@ use super::filters::{check_filters, matches_filters};
 use super::paging::PageLimits;
 use super::state::AwsState;
 use crate::ports::ec2::{
-    DescribeCapacityReservations, DescribePlacementGroups, Ec2CapacityReservation, InstanceStateName, PlacementGroup,
+    DescribeCapacityReservations, DescribePlacementGroups, Ec2CapacityReservation, PlacementGroup,
 };
 use crate::ports::{Page, PageRequest};
 
@@ -78,10 +78,9 @@ impl AwsState {
 
     /// Returns the number of instances that can still be launched into a reservation.
     pub(super) fn free_instances(&self, reservation: &Ec2CapacityReservation) -> i32 {
-        let is_live = |state| !matches!(state, InstanceStateName::ShuttingDown | InstanceStateName::Terminated);
         let instances = self.instances.values().map(|launched| &launched.instance);
         let used = instances.filter(|instance| {
-            instance.capacity_reservation_id.as_ref() == Some(&reservation.id) && is_live(instance.state)
+            instance.capacity_reservation_id.as_ref() == Some(&reservation.id) && !instance.state.is_terminating()
         });
         let used = i32::try_from(used.count()).unwrap_or(i32::MAX);
         reservation.available_instance_count.saturating_sub(used).max(0)

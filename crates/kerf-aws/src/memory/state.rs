@@ -12,6 +12,7 @@ use super::client_tokens::ClientTokens;
 use super::faults::{AwsFaultInjector, LaunchFaults};
 use super::market::Market;
 use super::records::{CallRecord, LaunchedInstance, StoredProfile, StoredTemplate, SubnetAddresses};
+use super::reserved_launches::CAPACITY_BLOCK;
 use super::stored_queue::StoredQueue;
 use crate::ports::ec2::{
     CreateFleet, CreateLaunchTemplate, Ec2CapacityReservation, FleetAnswer, InstanceStateName, InstanceStatus,
@@ -21,8 +22,6 @@ use crate::ports::ec2::{
 /// State reason of an instance that EC2 takes back.
 pub(super) const SPOT_INTERRUPTION: &str = "Server.SpotInstanceTermination";
 
-/// Reservation type of capacity blocks.
-const CAPACITY_BLOCK: &str = "capacity-block";
 /// Time before the end of a capacity block at which EC2 terminates its instances.
 const BLOCK_RECLAIM_TIME: SignedDuration = SignedDuration::from_mins(30);
 
@@ -171,7 +170,7 @@ impl AwsState {
         }
         for launched in self.instances.values_mut() {
             let instance = &mut launched.instance;
-            if instance.capacity_reservation_id.as_deref() == Some(id) && is_not_terminated(instance.state) {
+            if instance.capacity_reservation_id.as_deref() == Some(id) && !instance.state.is_terminating() {
                 (instance.capacity_reservation_id, instance.lifecycle) = (None, None);
             }
         }
@@ -249,9 +248,4 @@ fn ends(own: &Ec2CapacityReservation) -> Vec<Timestamp> {
     let Some(ends_at) = own.ends_at.filter(|_| own.state == "active") else { return Vec::new() };
     let reclaimed_at = ends_at.saturating_sub(BLOCK_RECLAIM_TIME).unwrap_or(Timestamp::MIN);
     if own.reservation_type == CAPACITY_BLOCK { vec![reclaimed_at, ends_at] } else { vec![ends_at] }
-}
-
-/// Returns true if an instance in this state is not being terminated.
-fn is_not_terminated(state: InstanceStateName) -> bool {
-    !matches!(state, InstanceStateName::ShuttingDown | InstanceStateName::Terminated)
 }

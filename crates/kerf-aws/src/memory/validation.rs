@@ -11,13 +11,17 @@ const TAG_KEY_MAX_CHARS: usize = 128;
 /// Largest number of characters of the value of a tag.
 const TAG_VALUE_MAX_CHARS: usize = 256;
 
+/// Prefix of tag keys that only AWS may set.
+const RESERVED_PREFIX: &str = "aws:";
+
 /// Checks the tags of a request by their number, keys and values.
 pub(super) fn check_tags(tags: &Tags) -> Result<(), AwsFailure> {
     if tags.len() > TAGS_MAX {
         return Err(too_many_tags());
     }
     for (key, value) in tags {
-        if key.starts_with("aws:") {
+        // EC2 rejects the prefix in any case.
+        if key.get(..RESERVED_PREFIX.len()).is_some_and(|start| start.eq_ignore_ascii_case(RESERVED_PREFIX)) {
             return Err(AwsFailure::invalid_value("Tag keys starting with 'aws:' are reserved for internal use"));
         }
         if key.is_empty() || key.chars().count() > TAG_KEY_MAX_CHARS {
@@ -108,6 +112,8 @@ mod tests {
             (one(String::new(), String::new()), "InvalidParameterValue"),
             (one("k".into(), "v".repeat(257)), "InvalidParameterValue"),
             (one("aws:x".into(), String::new()), "InvalidParameterValue"),
+            (one("AWS:x".into(), String::new()), "InvalidParameterValue"),
+            (one("Aws:".into(), String::new()), "InvalidParameterValue"),
         ] {
             assert_eq!(check_tags(&bad).unwrap_err().code, code);
         }

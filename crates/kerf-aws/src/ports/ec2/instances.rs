@@ -48,6 +48,16 @@ impl InstanceStateName {
         }
     }
 
+    /// Returns true for an instance that is or will be usable: pending or running.
+    pub fn is_live(self) -> bool {
+        matches!(self, Self::Pending | Self::Running)
+    }
+
+    /// Returns true for an instance whose termination has begun: shutting down or terminated.
+    pub fn is_terminating(self) -> bool {
+        matches!(self, Self::ShuttingDown | Self::Terminated)
+    }
+
     /// Returns EC2's numeric code of the state.
     pub fn code(self) -> u16 {
         match self {
