@@ -7,8 +7,9 @@ use std::sync::{Arc, Mutex};
 use kerf_api::conditions::dependents::EC2NODECLASS_WITH_RESERVATIONS;
 use kerf_api::nodeclaim::NodeClaim;
 use kerf_api::nodepool::NodePool;
+use kerf_cloud::ProviderSetup;
 use kerf_engine::Price;
-use kerf_operator::{Event, Publish, Registry, SharedCluster};
+use kerf_operator::{ControllerEnvironment, ControllerMetrics, ControllerSet, Event, Publish, Registry, SharedCluster};
 use kerf_runtime::Clock;
 use kerf_sandbox::{ApiServer, ApiServerConfig};
 use kerf_state::NodeClass;
@@ -125,6 +126,49 @@ impl ProviderEnv {
         env.set_pools(&["default"]);
         env.aws.clear_calls();
         env
+    }
+
+    /// Starts another process with changed settings, the same AWS account and the same API server,
+    /// and with cluster state and metrics of its own.
+    pub(crate) async fn new_process(&self, change_settings: impl FnOnce(&mut AwsSettings)) -> Arc<AwsProvider> {
+        let context = self.provider.context();
+        let mut settings = context.settings.clone();
+        change_settings(&mut settings);
+        let provider = Arc::new(AwsProvider::new(AwsParts {
+            ports: context.ports.clone(),
+            settings,
+            client: context.client.clone(),
+            cluster: SharedCluster::default(),
+            clock: self.clock,
+            events: self.events.clone(),
+            registry: Arc::default(),
+        }));
+        kerf_cloud::CloudProvider::start(&*provider).await.unwrap();
+        provider
+    }
+
+    /// Returns the controllers that `add` adds for a process.
+    pub(crate) fn controller_set(
+        provider: &Arc<AwsProvider>,
+        add: impl FnOnce(&mut ProviderSetup<'_>),
+    ) -> ControllerSet {
+        let context = provider.context();
+        let mut set = ControllerSet::new(ControllerEnvironment {
+            metrics: Arc::new(ControllerMetrics::new(&context.registry)),
+            clock: context.clock,
+            seed: 7,
+            cores: 1,
+        });
+        add(&mut ProviderSetup {
+            set: &mut set,
+            cloud: provider.clone(),
+            client: context.client.clone(),
+            cluster: context.cluster.clone(),
+            clock: context.clock,
+            events: context.events.clone(),
+            registry: context.registry.clone(),
+        });
+        set
     }
 
     /// Changes the node class `default` in cluster state.

@@ -1,13 +1,11 @@
 //! `instance.garbagecollection` with the schedule of EC2 (spec 06 §14).
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use kerf_api::crds::CrdVariant;
 use kerf_api::nodepool::NodePool;
 use kerf_api::slim::{DaemonSet, Node, Pod};
 use kerf_cloud::{CloudProvider as _, InstanceGarbageCollection, ProviderSetup};
-use kerf_operator::{ControllerEnvironment, ControllerMetrics, ControllerSet};
 use kerf_runtime::Shutdown;
 use kerf_sandbox::install_crds;
 use kerf_state::TrackedClaim;
@@ -19,24 +17,9 @@ use crate::testing::{ProviderEnv, claim, on_demand, require};
 
 /// Starts the controller. It runs until the returned value is dropped.
 pub(super) async fn start(env: &ProviderEnv) -> Shutdown {
-    let client = env.server.client_as("test");
-    install_crds(&client, CrdVariant::Aws).await.unwrap();
-    let mut set = ControllerSet::new(ControllerEnvironment {
-        metrics: Arc::new(ControllerMetrics::new(&env.registry)),
-        clock: env.clock,
-        seed: 7,
-        cores: 1,
-    });
-    let mut setup = ProviderSetup {
-        set: &mut set,
-        cloud: env.provider.clone(),
-        client,
-        cluster: env.cluster.clone(),
-        clock: env.clock,
-        events: env.events.clone(),
-        registry: env.registry.clone(),
-    };
-    InstanceGarbageCollection::add_to(&mut setup, GARBAGE_COLLECTION);
+    install_crds(&env.server.client_as("test"), CrdVariant::Aws).await.unwrap();
+    let add = |setup: &mut ProviderSetup<'_>| InstanceGarbageCollection::add_to(setup, GARBAGE_COLLECTION);
+    let set = ProviderEnv::controller_set(&env.provider, add);
     {
         let mut cluster = env.cluster.lock();
         cluster.reset::<NodePool>(Vec::new());
