@@ -26,7 +26,7 @@ use crate::ttl_cache::TtlCache;
 
 pub(crate) use provider_id::{ProviderIdError, parse_provider_id, provider_id};
 pub(crate) use record::{InstanceRecord, RecordedReservation};
-pub(crate) use to_claim::{NODECLAIM_TAG, TypeData, to_instance};
+pub(crate) use to_claim::{NODECLAIM_TAG, RESERVATION_LABELS, TypeData, to_instance};
 
 /// Tag that names the cluster of an instance.
 pub(crate) const CLUSTER_NAME_TAG: &str = "eks:eks-cluster-name";

@@ -20,8 +20,8 @@ const EFA_RESOURCE: &str = "vpc.amazonaws.com/efa";
 /// Tag that the tagging controller sets, with the name of the claim.
 pub(crate) const NODECLAIM_TAG: &str = "karpenter.sh/nodeclaim";
 
-/// Labels of a type that depend on the reservation of an instance.
-const RESERVATION_LABELS: [&str; 3] =
+/// Labels of claims, nodes and types that depend on the reservation of an instance.
+pub(crate) const RESERVATION_LABELS: [&str; 3] =
     [aws::CAPACITY_RESERVATION_ID, aws::CAPACITY_RESERVATION_TYPE, aws::CAPACITY_RESERVATION_INTERRUPTIBLE];
 
 /// Facts about an instance that EC2 does not report. Without them labels and resources are

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Node as CoreNode;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kerf_api::labels::{self, aws};
+use kerf_api::labels;
 use kerf_api::nodeclaim::NodeClaim;
 use kerf_api::slim::{Node, Str};
 use kerf_operator::{Reconcile, ReconcileError};
@@ -17,15 +17,11 @@ use kube::Api;
 use serde_json::{Map, Value, json};
 use tracing::debug;
 
-use super::is_labelled_reserved;
 use crate::context::AwsContext;
-use crate::instances::{InstanceCallError, provider_id};
+use crate::instances::{InstanceCallError, RESERVATION_LABELS, provider_id};
 
 /// Time between two runs.
 const INTERVAL: Duration = Duration::from_mins(1);
-/// Labels of a claim or node whose instance uses a reservation.
-const RESERVATION_LABELS: [&str; 3] =
-    [aws::CAPACITY_RESERVATION_ID, aws::CAPACITY_RESERVATION_TYPE, aws::CAPACITY_RESERVATION_INTERRUPTIBLE];
 
 /// The controller.
 pub(super) struct CapacityTypeUpdate {
@@ -162,7 +158,8 @@ impl Reconcile for CapacityTypeUpdate {
 }
 
 fn is_reserved_claim(claim: &TrackedClaim) -> bool {
-    !claim.is_terminating() && is_labelled_reserved(claim.object.metadata.labels.as_ref())
+    let capacity_type = claim.object.metadata.labels.as_ref().and_then(|labels| labels.get(labels::CAPACITY_TYPE));
+    !claim.is_terminating() && capacity_type.is_some_and(|value| value == labels::CAPACITY_TYPE_RESERVED)
 }
 
 /// Returns true for a registered node that is labelled as reserved and is not being deleted.

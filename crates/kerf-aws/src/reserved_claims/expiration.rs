@@ -7,13 +7,14 @@ use std::time::Duration;
 
 use futures::StreamExt as _;
 use kerf_api::ec2nodeclass::{CapacityReservationSelectorTerm, ReservationState};
+use kerf_api::labels::aws;
+use kerf_api::nodeclaim::NodeClaim;
 use kerf_api::slim::Str;
 use kerf_operator::{Reconcile, ReconcileError, delete_claim};
 use kerf_runtime::{ApiError, Causes, ReconcileAction};
 use kerf_state::TrackedClaim;
 use tracing::{error, info};
 
-use super::{reservation_of, reserved_claims};
 use crate::context::AwsContext;
 use crate::discovery::reservation_status::to_status;
 use crate::ports::AwsError;
@@ -88,11 +89,26 @@ impl CapacityBlockExpiration {
     }
 }
 
+/// Returns the claims that are labelled with a reservation. Claims that are being deleted are left
+/// out.
+fn claims_in_reservations(context: &AwsContext) -> Vec<Arc<TrackedClaim>> {
+    let cluster = context.cluster.lock();
+    let claims = cluster.all::<TrackedClaim>().values();
+    let is_included = |claim: &&Arc<TrackedClaim>| !claim.is_terminating() && reservation_of(&claim.object).is_some();
+    claims.filter(is_included).cloned().collect()
+}
+
+/// Returns the reservation that a claim is labelled with.
+fn reservation_of(claim: &NodeClaim) -> Option<&str> {
+    let id = claim.metadata.labels.as_ref()?.get(aws::CAPACITY_RESERVATION_ID)?;
+    Some(id.as_str()).filter(|id| !id.is_empty())
+}
+
 impl Reconcile for CapacityBlockExpiration {
     type Error = ExpirationError;
 
     async fn reconcile(&self, _: &Str) -> Result<ReconcileAction, ExpirationError> {
-        let claims = reserved_claims(&self.context);
+        let claims = claims_in_reservations(&self.context);
         let ids = claims.iter().filter_map(|claim| reservation_of(&claim.object)).map(str::to_owned).collect();
         let expiring = self.expiring(ids).await.map_err(ExpirationError::List)?;
         let is_expiring = |claim: &&Arc<TrackedClaim>| {

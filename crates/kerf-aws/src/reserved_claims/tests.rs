@@ -1,5 +1,6 @@
 //! Claims in capacity reservations that end or that their instances leave.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use kerf_api::crds::CrdVariant;
@@ -7,7 +8,7 @@ use kerf_api::nodeclaim::NodeClaim;
 use kerf_api::slim::Node;
 use kerf_api::slim::Str;
 use kerf_cloud::CloudProvider as _;
-use kerf_operator::Reconcile as _;
+use kerf_operator::{Reconcile as _, SharedCluster};
 use kerf_runtime::ReconcileAction;
 use kerf_sandbox::install_crds;
 use kerf_state::TrackedClaim;
@@ -139,40 +140,100 @@ fn node(name: &str, provider_id: &str, registered: &str) -> Value {
     json!({ "metadata": { "name": name, "labels": labels }, "spec": { "providerID": provider_id } })
 }
 
-// spec 06 #113, #126
+/// A claim in the reservation `cr-1`, whose instance was launched into it, and its node.
+struct ReservedInstance {
+    env: ReservedEnv,
+    provider_id: String,
+}
+
+impl ReservedInstance {
+    async fn launch() -> Self {
+        let env = ReservedEnv::new().await;
+        env.reserve("cr-1", "default", 60);
+        env.0.provider.context().reservation_slots.set_free([("cr-1".to_owned(), 40)]);
+        env.0.change_class(|class| {
+            class["status"]["capacityReservations"] = json!([{
+                "id": "cr-1", "availabilityZone": "us-west-2a", "instanceType": "m5.large", "ownerID": "111122223333",
+                "instanceMatchCriteria": "targeted", "reservationType": "default", "state": "active",
+            }]);
+        });
+        let launched = claim("a", json!([require("karpenter.sh/capacity-type", &["reserved"])]));
+        let instance = env.0.provider.create(&launched).await.unwrap();
+        assert_eq!(instance.labels["karpenter.k8s.aws/capacity-reservation-id"], "cr-1");
+        tokio::time::advance(MINUTE).await;
+        env.add_claim("a", "cr-1", &instance.provider_id).await;
+        Self { env, provider_id: instance.provider_id }
+    }
+
+    fn nodes(&self) -> Api<k8s_openapi::api::core::v1::Node> {
+        Api::all(self.env.0.server.client_as("test"))
+    }
+
+    async fn add_node(&self, cluster: &SharedCluster, registered: &str) {
+        let object = node("node-a", &self.provider_id, registered);
+        let stored: k8s_openapi::api::core::v1::Node = serde_json::from_value(object.clone()).unwrap();
+        self.nodes().create(&PostParams::default(), &stored).await.unwrap();
+        cluster.lock().apply(serde_json::from_value::<Node>(object).unwrap());
+    }
+
+    async fn claim_labels(&self, name: &str) -> BTreeMap<String, String> {
+        self.env.claims().get(name).await.unwrap().metadata.labels.unwrap_or_default()
+    }
+
+    async fn node_labels(&self) -> BTreeMap<String, String> {
+        self.nodes().get("node-a").await.unwrap().metadata.labels.unwrap_or_default()
+    }
+}
+
+fn assert_on_demand(labels: &BTreeMap<String, String>) {
+    assert_eq!(labels["karpenter.sh/capacity-type"], "on-demand");
+    assert!(labels.keys().all(|key| !key.contains("capacity-reservation")), "{labels:?}");
+}
+
+async fn update(controller: &CapacityTypeUpdate) {
+    assert_eq!(controller.reconcile(&Str::default()).await.unwrap(), ReconcileAction::RequeueAfter(MINUTE));
+}
+
+// spec 06 #113
 #[tokio::test(start_paused = true)]
 async fn spec_06_113_a_claim_whose_instance_left_its_reservation_becomes_on_demand() {
-    let env = ReservedEnv::new().await;
-    // The instance reads as on-demand: it has left its reservation, or the gate is off.
-    let launched = claim("x", json!([require("karpenter.sh/capacity-type", &["on-demand"])]));
-    let instance = env.0.provider.create(&launched).await.unwrap();
-    tokio::time::advance(MINUTE).await;
-    env.add_claim("a", "cr-1", &instance.provider_id).await;
+    let reserved = ReservedInstance::launch().await;
+    let env = &reserved.env;
     env.add_claim("other", "cr-1", "aws:///us-west-2a/i-gone").await;
-    let nodes: Api<k8s_openapi::api::core::v1::Node> = Api::all(env.0.server.client_as("test"));
-    let add_node = async |registered: &str| {
-        let object = node("node-a", &instance.provider_id, registered);
-        let stored: k8s_openapi::api::core::v1::Node = serde_json::from_value(object.clone()).unwrap();
-        nodes.create(&PostParams::default(), &stored).await.unwrap();
-        env.0.cluster.lock().apply(serde_json::from_value::<Node>(object).unwrap());
-    };
-    add_node("false").await;
+    reserved.add_node(&env.0.cluster, "false").await;
     let controller = CapacityTypeUpdate::new(env.0.provider.context().clone());
-    let labels_of = async |name: &str| env.claims().get(name).await.unwrap().metadata.labels.unwrap_or_default();
-    assert_eq!(controller.reconcile(&Str::default()).await.unwrap(), ReconcileAction::RequeueAfter(MINUTE));
-    let labels = labels_of("a").await;
-    assert_eq!(labels["karpenter.sh/capacity-type"], "on-demand");
-    assert!(labels.keys().all(|key| !key.contains("capacity-reservation")), "{labels:?}");
-    assert_eq!(labels_of("other").await["karpenter.sh/capacity-type"], "reserved", "the instance is unknown");
-    let node_labels = async || nodes.get("node-a").await.unwrap().metadata.labels.unwrap_or_default();
-    assert_eq!(node_labels().await["karpenter.sh/capacity-type"], "reserved", "the node is not registered yet");
+    update(&controller).await;
+    assert_eq!(reserved.claim_labels("a").await["karpenter.sh/capacity-type"], "reserved", "in its reservation");
+    assert!(env.0.aws.expire_capacity_reservation("cr-1"));
+    update(&controller).await;
+    assert_on_demand(&reserved.claim_labels("a").await);
+    let other = reserved.claim_labels("other").await;
+    assert_eq!(other["karpenter.sh/capacity-type"], "reserved", "the instance is unknown");
+    let labels = reserved.node_labels().await;
+    assert_eq!(labels["karpenter.sh/capacity-type"], "reserved", "the node is not registered yet");
     // A node that registers later is changed on a later run.
-    nodes.delete("node-a", &kube::api::DeleteParams::default()).await.unwrap();
-    add_node("true").await;
-    controller.reconcile(&Str::default()).await.unwrap();
-    let labels = node_labels().await;
-    assert_eq!(labels["karpenter.sh/capacity-type"], "on-demand");
-    assert!(labels.keys().all(|key| !key.contains("capacity-reservation")), "{labels:?}");
+    reserved.nodes().delete("node-a", &kube::api::DeleteParams::default()).await.unwrap();
+    reserved.add_node(&env.0.cluster, "true").await;
+    update(&controller).await;
+    assert_on_demand(&reserved.node_labels().await);
+}
+
+// spec 06 #126
+#[tokio::test(start_paused = true)]
+async fn spec_06_126_with_the_gate_off_reserved_claims_and_nodes_become_on_demand() {
+    let reserved = ReservedInstance::launch().await;
+    let env = &reserved.env;
+    // The process restarts with the gate off. The instance is still in its reservation.
+    let restarted = env.0.new_process(|settings| settings.reserved_capacity = false).await;
+    let context = restarted.context();
+    let stored = env.claims().get("a").await.unwrap();
+    context.cluster.lock().apply(TrackedClaim::from(stored));
+    reserved.add_node(&context.cluster, "true").await;
+    update(&CapacityTypeUpdate::new(context.clone())).await;
+    assert_on_demand(&reserved.claim_labels("a").await);
+    assert_on_demand(&reserved.node_labels().await);
+    let instance = &env.0.live_instances()[0].instance;
+    assert_eq!(instance.capacity_reservation_id.as_deref(), Some("cr-1"));
 }
 
 // Nothing is read from EC2 while nothing is labelled as reserved.
