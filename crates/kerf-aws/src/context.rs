@@ -133,6 +133,8 @@ impl AwsContext {
         context.reservation_slots.measure(&caches);
         context.placement_groups.measure(&caches);
         context.unavailable.measure(&caches);
+        context.instances.measure(&caches);
+        context.launch_templates.measure(&caches);
         context
     }
 

@@ -18,6 +18,7 @@ use kerf_runtime::Clock;
 
 use crate::aws_errors::find_aws_error;
 use crate::batcher::{BatcherMetrics, DescribeBatcher, INSTANCE_STATES, TerminateBatcher};
+use crate::cache_metrics::{CacheMetrics, OptionalCacheSize};
 use crate::ports::ec2::{DescribeInstances, Ec2, Ec2Instance, InstanceStateName};
 use crate::ports::{AwsError, AwsPorts, Filter, Tags, all_pages};
 use crate::settings::AwsSettings;
@@ -108,6 +109,7 @@ pub(crate) struct Instances {
     termination_failures: Counter,
     shifted_zones: Arc<ShiftedZones>,
     records: Mutex<BTreeMap<String, Arc<InstanceRecord>>>,
+    records_size: OptionalCacheSize,
     /// Instances whose termination this process has begun.
     terminated_here: TtlCache<String, ()>,
 }
@@ -134,8 +136,15 @@ impl Instances {
             ),
             shifted_zones,
             records: Mutex::default(),
+            records_size: OptionalCacheSize::default(),
             terminated_here: TtlCache::new(clock, TERMINATED_TTL, TERMINATED_MAX),
         }
+    }
+
+    /// Publishes the numbers of entries in memory from now on.
+    pub(crate) fn measure(&self, metrics: &CacheMetrics) {
+        self.records_size.measure(metrics.of("instances"), self.lock().len());
+        self.terminated_here.measure(metrics.of("terminated_instances"));
     }
 
     /// Returns an instance that is not terminated. While the cluster is shifted away from its zone,
@@ -178,6 +187,7 @@ impl Instances {
         let kept = known.values().filter(|record| self.is_shifted(record)).cloned().collect::<Vec<_>>();
         let all = kept.iter().chain(&records).take(RECORDS_MAX);
         *known = all.map(|record| (record.id.clone(), record.clone())).collect();
+        self.records_size.set(known.len());
         drop(known);
         Ok(records)
     }
@@ -258,11 +268,14 @@ impl Instances {
         let mut records = self.lock();
         if records.len() < RECORDS_MAX || records.contains_key(&record.id) {
             records.insert(record.id.clone(), record.clone());
+            self.records_size.set(records.len());
         }
     }
 
     fn forget(&self, id: &str) -> InstanceCallError {
-        self.lock().remove(id);
+        let mut records = self.lock();
+        records.remove(id);
+        self.records_size.set(records.len());
         InstanceCallError::NotFound(id.to_owned())
     }
 

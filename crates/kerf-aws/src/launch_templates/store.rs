@@ -16,6 +16,7 @@ use kerf_runtime::{Clock, Rng};
 
 use super::content::LaunchTemplateContentError;
 use super::input::LaunchTemplateInput;
+use crate::cache_metrics::{CacheMetrics, OptionalCacheSize};
 use crate::ports::ec2::{CreateLaunchTemplate, DescribeLaunchTemplates, LaunchTemplate, LaunchTemplateRef};
 use crate::ports::{AwsError, Ec2, Filter, PageRequest, all_pages};
 
@@ -79,6 +80,7 @@ pub struct LaunchTemplateStore {
     /// Size of user data by node class; `None` if there are no metrics.
     user_data_bytes: Option<Gauge>,
     state: Mutex<StoreState>,
+    templates_size: OptionalCacheSize,
 }
 
 struct StoreState {
@@ -111,7 +113,14 @@ impl LaunchTemplateStore {
             name_locks: BTreeMap::new(),
             client_tokens: Rng::new(seed).fork("launch template client tokens"),
         };
-        Self { ec2, cluster_name: cluster_name.to_owned(), clock, user_data_bytes: None, state: Mutex::new(state) }
+        Self {
+            ec2,
+            cluster_name: cluster_name.to_owned(),
+            clock,
+            user_data_bytes: None,
+            state: Mutex::new(state),
+            templates_size: OptionalCacheSize::default(),
+        }
     }
 
     /// Publishes the size of user data in the metrics of a process.
@@ -123,6 +132,11 @@ impl LaunchTemplateStore {
             &["nodeclass"],
         );
         Self { user_data_bytes: Some(gauge), ..self }
+    }
+
+    /// Publishes the number of known templates from now on.
+    pub(crate) fn measure(&self, metrics: &CacheMetrics) {
+        self.templates_size.measure(metrics.of("launch_templates"), self.lock().templates.len());
     }
 
     /// Returns the name of the template for these inputs. The template exists in EC2 and is not
@@ -190,6 +204,7 @@ impl LaunchTemplateStore {
         let mut state = self.lock();
         if state.templates.len() < TEMPLATES_MAX || state.templates.contains_key(name) {
             state.templates.insert(name.to_owned(), KnownTemplate { id, expires });
+            self.templates_size.set(state.templates.len());
         }
     }
 
@@ -199,6 +214,7 @@ impl LaunchTemplateStore {
         for name in names {
             state.templates.remove(name);
         }
+        self.templates_size.set(state.templates.len());
     }
 
     /// Lists the templates of the cluster, so that those that are not used any more are deleted
@@ -252,10 +268,12 @@ impl LaunchTemplateStore {
         let now = self.clock.now();
         let id = {
             let mut state = self.lock();
-            match state.templates.get(name) {
+            let removed = match state.templates.get(name) {
                 Some(known) if known.expires <= now => state.templates.remove(name).map(|known| known.id),
                 Some(_) | None => None,
-            }
+            };
+            self.templates_size.set(state.templates.len());
+            removed
         };
         let Some(id) = id else {
             return;

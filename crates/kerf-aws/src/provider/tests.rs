@@ -10,6 +10,7 @@ use kerf_cloud::conformance::{self, ConformanceInput};
 use serde_json::json;
 
 use super::*;
+use crate::cache_metrics::tracking as cache_tracking;
 use crate::memory::{AwsFault, AwsFaultRule, MemorySettings};
 use crate::ports::ec2::{CreateFleet, InstanceStateName, InstanceTypeOffering};
 use crate::testing::{ProviderEnv, TYPES, claim, on_demand, pool, require};
@@ -67,8 +68,11 @@ fn cache_sizes(env: &ProviderEnv) -> BTreeMap<String, usize> {
 // spec 07 §6.5
 #[tokio::test(start_paused = true)]
 async fn every_cache_has_a_metric() {
+    cache_tracking::forget();
     let env = ProviderEnv::new().await;
     let _controller = nodeclass::test_controller(env.provider.context());
+    let (measured, unmeasured) = cache_tracking::counts();
+    assert_eq!((measured, unmeasured), (cache_sizes(&env).len(), 0), "caches with and without a metric");
     let spec = include_str!("../../../../docs/spec/07-operations.md");
     let row = spec.lines().find(|line| line.starts_with("| `kerf_aws_cache_entries`")).unwrap();
     let listed = row.split_once("`cache` (").unwrap().1.split_once(')').unwrap().0;
@@ -83,10 +87,18 @@ async fn every_cache_has_a_metric() {
     let sizes = cache_sizes(&env);
     let size = |name: &str| sizes[name];
     assert_eq!((size("launches"), size("launch_filters"), size("reservation_slots")), (1, 1, 2));
+    assert!(size("launch_templates") > 0);
     assert_eq!(size("unavailable_offerings"), 1);
     tokio::time::advance(Duration::from_mins(3)).await;
     context.unavailable.snapshot();
     assert_eq!(cache_sizes(&env)["unavailable_offerings"], 0);
+    env.provider.list().await.unwrap();
+    assert_eq!((cache_sizes(&env)["instances"], cache_sizes(&env)["terminated_instances"]), (1, 0));
+    let id = format!("aws:///us-west-2a/{}", env.live_instances()[0].instance.id);
+    env.provider.delete(&id, None).await.unwrap();
+    tokio::time::advance(Duration::from_mins(3)).await;
+    env.provider.delete(&id, None).await.unwrap_err();
+    assert_eq!((cache_sizes(&env)["instances"], cache_sizes(&env)["terminated_instances"]), (0, 1));
 }
 
 #[tokio::test(start_paused = true)]
@@ -261,9 +273,15 @@ async fn a_new_instance_that_ec2_does_not_describe_yet_is_returned_by_a_repeated
 
 // spec 12 #46
 #[tokio::test(start_paused = true)]
-async fn spec_12_46_a_type_that_a_zone_no_longer_offers_keeps_its_offerings_there() {
+async fn spec_12_46_a_claim_of_a_type_that_its_zone_no_longer_offers_has_not_drifted() {
     let env = ProviderEnv::new().await;
     env.set_pools(&["default"]);
+    let in_zone = json!([
+        on_demand(),
+        require("node.kubernetes.io/instance-type", &["m5.large"]),
+        require("topology.kubernetes.io/zone", &["us-west-2a"]),
+    ]);
+    let instance = env.provider.create(&claim("old", in_zone)).await.unwrap();
     let context = env.provider.context();
     let zones = ["us-west-2a", "us-west-2b", "us-west-2c"];
     let offered = TYPES.iter().flat_map(|name| zones.map(|zone| (*name, zone)));
@@ -286,4 +304,25 @@ async fn spec_12_46_a_type_that_a_zone_no_longer_offers_keeps_its_offerings_ther
         .collect();
     let expected = [("us-west-2a", false), ("us-west-2b", true), ("us-west-2c", true)];
     assert_eq!(on_demand, expected.map(|(zone, is_launchable)| (zone.to_owned(), is_launchable)));
+    // The drift check of a claim that is old enough.
+    let drift = |labels: &BTreeMap<String, String>, types: &InstanceTypes| {
+        let mut object = claim("old", json!([]));
+        object.metadata.creation_timestamp =
+            Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(env.clock.now() - Duration::from_hours(2)));
+        object.metadata.labels.get_or_insert_default().extend(labels.clone());
+        let pool = kerf_state::to_engine_pool(&pool("default"), &kerf_state::NodeClassState::Ready, None);
+        let rules = env.provider.label_rules();
+        let mut old = kerf_state::to_engine_claim(&object, false);
+        old.lifecycle.is_launched = true;
+        assert!(kerf_engine::must_verify_type(&old, env.clock.now()));
+        kerf_engine::drift_reason(&old, &pool, types.types(), rules, env.clock.now())
+    };
+    assert_eq!(instance.labels["topology.kubernetes.io/zone"], "us-west-2a");
+    assert_eq!(drift(&instance.labels, &types), None);
+    // Karpenter lists no offerings in a zone without a subnet of the class.
+    env.change_class(|class| {
+        class["status"]["subnets"].as_array_mut().unwrap().retain(|own| own["zone"] != "us-west-2a")
+    });
+    let types = env.provider.instance_types(&pool("default")).await.unwrap();
+    assert_eq!(drift(&instance.labels, &types).as_deref(), Some("InstanceTypeNotFound"));
 }
