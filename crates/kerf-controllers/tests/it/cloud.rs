@@ -44,6 +44,8 @@ pub(crate) struct ScriptedCloud {
     pub(crate) instances: Mutex<Option<Vec<Instance>>>,
     pub(crate) drift: Mutex<Option<ScriptedDrift>>,
     pub(crate) has_no_instance_types: AtomicBool,
+    /// NodePools whose instance types cannot be listed.
+    pub(crate) unlistable_pools: Mutex<Vec<&'static str>>,
     pub(crate) repair: Option<Vec<RepairPolicy>>,
     pub(crate) hooks: Vec<Arc<dyn RegistrationHook>>,
     pub(crate) class_status: Option<NodeClassStatusReport>,
@@ -62,6 +64,7 @@ impl ScriptedCloud {
             instances: Mutex::default(),
             drift: Mutex::default(),
             has_no_instance_types: AtomicBool::new(false),
+            unlistable_pools: Mutex::default(),
             repair: None,
             hooks: Vec::new(),
             class_status: None,
@@ -144,6 +147,10 @@ impl CloudProvider for ScriptedCloud {
     fn instance_types<'a>(&'a self, pool: &'a NodePool) -> BoxFuture<'a, Result<InstanceTypes, InstanceTypesError>> {
         if self.has_no_instance_types.load(Ordering::SeqCst) {
             return futures::future::ready(Ok(InstanceTypes::default())).boxed();
+        }
+        let name = pool.metadata.name.as_deref().unwrap_or_default();
+        if self.unlistable_pools.lock().unwrap().contains(&name) {
+            return futures::future::ready(Err(InstanceTypesError::Other("throttled".into()))).boxed();
         }
         self.inner.instance_types(pool)
     }

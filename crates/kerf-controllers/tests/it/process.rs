@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Node;
 use kerf_api::nodepool::NodePool;
+use kerf_cloud::CloudProvider;
 use kerf_controllers::{Context, Metrics, ProcessSettings, Settings};
 use kerf_kwok::{Kwok, built_in_catalogue};
 use kerf_operator::logs::Level;
@@ -14,20 +15,31 @@ use kube::api::DeleteParams;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
+use crate::cloud::ScriptedCloud;
 use crate::test_env::{CapturedLog, TestEnv, pool};
 
 struct RunningProcess {
     metrics: Arc<Metrics>,
+    ctx: Context,
     _shutdown: Shutdown,
     _running: tokio::task::JoinSet<()>,
 }
 
 fn start(server: &ApiServer, settings: ProcessSettings) -> RunningProcess {
+    start_with(server, settings, |kwok| Arc::new(kwok))
+}
+
+/// Starts the process with the provider that `to_cloud` makes of the kwok provider.
+fn start_with(
+    server: &ApiServer,
+    settings: ProcessSettings,
+    to_cloud: impl FnOnce(Kwok) -> Arc<dyn CloudProvider>,
+) -> RunningProcess {
     let metrics = Arc::new(Metrics::new());
     let client = kerf_controllers::metered_client(server.client_as("kerf"), metrics.clone(), server.clock());
     let recorder = Arc::new(Recorder::new(client.clone(), server.clock(), 1));
     let ctx = Context {
-        cloud: Arc::new(Kwok::new(client.clone(), server.clock(), built_in_catalogue())),
+        cloud: to_cloud(Kwok::new(client.clone(), server.clock(), built_in_catalogue())),
         client: client.clone(),
         cluster: SharedCluster::default(),
         clock: server.clock(),
@@ -37,10 +49,11 @@ fn start(server: &ApiServer, settings: ProcessSettings) -> RunningProcess {
     };
     let (shutdown, stop) = Shutdown::new();
     let mut running = tokio::task::JoinSet::new();
+    let own_ctx = ctx.clone();
     running.spawn(async move {
         kerf_controllers::run(ctx, &settings, client, Some(recorder), stop).await.unwrap();
     });
-    RunningProcess { metrics, _shutdown: shutdown, _running: running }
+    RunningProcess { metrics, ctx: own_ctx, _shutdown: shutdown, _running: running }
 }
 
 /// Returns a port that was free a moment ago.
@@ -128,6 +141,36 @@ async fn controllers_start_when_the_crds_are_installed() {
     env.pending_pod("web", "1", json!({})).await;
     env.wait(10).await;
     env.only_claim().await;
+}
+
+// spec 06 #121
+#[tokio::test(start_paused = true)]
+async fn spec_06_121_a_pool_whose_types_cannot_be_listed_hides_no_offerings_of_other_pools() {
+    let env = TestEnv::without_controllers().await;
+    for (name, zone) in [("a-broken", "test-zone-a"), ("general", "test-zone-b"), ("z-broken", "test-zone-c")] {
+        let requirements = json!([{"key": "topology.kubernetes.io/zone", "operator": "In", "values": [zone]}]);
+        env.create::<NodePool>(pool(name, json!({"template": {"spec": {"requirements": requirements}}}))).await;
+    }
+    let process = start_with(&env.server, ProcessSettings::default(), |kwok| {
+        let cloud = ScriptedCloud::wrapping(kwok);
+        cloud.unlistable_pools.lock().unwrap().extend(["a-broken", "z-broken"]);
+        Arc::new(cloud)
+    });
+    env.wait(2).await;
+    env.pending_pod("web", "1", json!({})).await;
+    env.wait(10).await;
+    let text = process.ctx.metrics_text();
+    let failed = |line: &str, pool: &str| {
+        line.starts_with("karpenter_cloudprovider_errors_total{")
+            && line.contains("GetInstanceTypes")
+            && line.contains(pool)
+    };
+    for broken in ["a-broken", "z-broken"] {
+        assert!(text.lines().any(|line| failed(line, broken)), "the listing of {broken} failed: {text}");
+    }
+    let available = "karpenter_cloudprovider_instance_type_offering_available{";
+    assert!(text.lines().any(|line| line.starts_with(available) && line.ends_with(" 1")), "{text}");
+    assert_eq!(env.only_claim().await.metadata.labels.unwrap()["karpenter.sh/nodepool"], "general");
 }
 
 /// Acceptance scenario B of spec 07 §13, and the deletion of a node: the log messages in order.

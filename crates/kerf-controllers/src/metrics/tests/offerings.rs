@@ -69,9 +69,8 @@ fn with_reserved_capacity_every_type_has_a_reserved_series() {
     assert!(!offering_metrics(&metrics, &["p"], false).contains("reserved"));
 }
 
-// spec 06 #121
 #[test]
-fn a_pool_whose_types_cannot_be_listed_hides_no_other_pool() {
+fn a_pool_without_known_types_hides_no_other_pool() {
     let metrics = Metrics::new();
     metrics
         .offerings
