@@ -82,11 +82,14 @@ fn the_cost_follows_the_spot_prices() {
     let text = shipped("b-scale-up");
     let (head, _) = text.split_once("  - { at: 1m").unwrap();
     let scale = "  - { at: 1m, scale: { kind: Deployment, name: inflate, namespace: workshop, replicas: 5 } }\n";
-    let head = head.replace("values: [on-demand]", "values: [spot]").replace("WhenEmptyOrUnderutilized", "WhenEmpty");
+    let head = head
+        .replace("until: 5m", "until: 50m")
+        .replace("values: [on-demand]", "values: [spot]")
+        .replace("WhenEmptyOrUnderutilized", "WhenEmpty");
     let end = "  - { at: 50m, expect: { instances: 1 } }\n";
     let prices = |steps: &str| -> BTreeSet<u64> {
         let folder = temp_folder(&[("sc.yaml", &format!("{head}{steps}{scale}{end}"))]);
-        let arguments = ["sandbox", "run", "sc.yaml", "--until", "50m", "-o", "json"];
+        let arguments = ["sandbox", "run", "sc.yaml", "-o", "json"];
         let output = kerf(&arguments).current_dir(folder.path()).run();
         assert_eq!(output.code, 0, "{}{}", output.stdout, output.stderr);
         let report: serde_json::Value = serde_json::from_str(&output.stdout).unwrap();
