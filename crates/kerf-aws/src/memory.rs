@@ -33,6 +33,7 @@ mod launch_faults;
 mod launch_templates;
 mod market;
 mod network;
+mod operations;
 mod paging;
 mod parameters;
 mod prices;
@@ -63,6 +64,8 @@ pub use faults::{AwsFault, AwsFaultRule, LaunchFaults};
 
 pub use filters::matches_pattern;
 pub use market::{CapacityPool, LaunchFailure, Market, PoolPattern, SeededSpotPrices, Stock, StockOut};
+pub(crate) use operations::{EC2_OPERATIONS, IAM_OPERATIONS, SQS_OPERATIONS};
+pub use operations::{operation_actions, operation_names};
 pub use records::{CallRecord, LaunchedInstance};
 
 use crate::ports::AwsPorts;
@@ -219,7 +222,8 @@ impl MemoryAws {
     /// Returns the current price of the pool of an instance. Returns `None` if it has none.
     pub fn price_of(&self, launched: &LaunchedInstance) -> Option<kerf_engine::Price> {
         let instance = &launched.instance;
-        let capacity_type = if instance.spot_request_id.is_some() { "spot" } else { "on-demand" };
+        // An instance of a reservation costs as much as without it.
+        let capacity_type = if launched.capacity_type() == "spot" { "spot" } else { "on-demand" };
         let pool = CapacityPool::new(&instance.instance_type, &instance.zone, capacity_type);
         let now = self.inner.clock.now();
         self.state().market.price(&pool, now)

@@ -16,6 +16,7 @@
 mod actor;
 mod cost_meter;
 mod expectations;
+mod expected_log;
 mod faults;
 mod invariant_checker;
 mod invariant_watcher;
@@ -28,6 +29,7 @@ mod scenario;
 mod steady;
 
 pub use expectations::ControllerOutput;
+pub use expected_log::ExpectedLog;
 pub use faults::{FaultSetting, NamedFault};
 pub use invariant_watcher::InvariantWatcher;
 pub use replicas::ReplicaStart;
@@ -38,6 +40,6 @@ pub use report::{
 pub use run::{ProgressLine, Simulation};
 pub use scenario::{
     ClockStep, ConditionExpectation, ControllerName, ControllerOptions, EditStatusStep, EventExpectation, ExpectStep,
-    InterruptStep, LogExpectation, PatchStep, PlanComparison, ScaleStep, Scenario, ScenarioError, ScenarioProvider,
-    ScenarioStep, ScenarioTarget, Steady, StopStep,
+    InterruptStep, LabelExpectation, LogExpectation, PatchStep, PlanComparison, ScaleStep, Scenario, ScenarioError,
+    ScenarioProvider, ScenarioStep, ScenarioTarget, Steady, StopStep,
 };

@@ -30,7 +30,7 @@ pub(crate) fn run(command: Command, program: &Program, messages: &mut Messages<'
         }
         Command::SandboxRun(options) => {
             options.settings.warnings.iter().for_each(|warning| messages.print_warning(warning));
-            sandbox::simulate(&options)
+            sandbox::simulate(&options, messages)
         }
         Command::SandboxAws(options) => sandbox::change_account(&options),
         Command::Validate(options) => validate::run(&options, messages),

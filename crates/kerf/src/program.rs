@@ -6,6 +6,7 @@ use kerf_aws::AwsSettings;
 use kerf_aws::ports::{AwsPorts, ConnectError};
 
 use crate::exit::Problem;
+use crate::input::{AWS_GROUP, KWOK_GROUP};
 
 /// Function that connects to AWS as the environment of the process says: region, credentials,
 /// endpoints.
@@ -61,8 +62,8 @@ impl ProviderName {
     /// that no provider of Kerf serves.
     pub(crate) fn of_node_class_group(group: &str) -> Option<Self> {
         match group {
-            "karpenter.k8s.aws" => Some(Self::Aws),
-            "karpenter.kwok.sh" => Some(Self::Kwok),
+            AWS_GROUP => Some(Self::Aws),
+            KWOK_GROUP => Some(Self::Kwok),
             _ => None,
         }
     }

@@ -16,41 +16,19 @@ mod zones;
 use super::Content;
 use super::query::{Parameters, QueryReader};
 use super::xml::Xml;
-use crate::memory::{Account, AwsFailure, MemoryAws};
+use crate::memory::{Account, AwsFailure, EC2_OPERATIONS, MemoryAws};
 use crate::ports::ec2::TagSpecification;
 use crate::ports::{Filter, PageRequest, Tags};
 
 pub(super) const VERSION: &str = "2016-11-15";
 pub(super) const NAMESPACE: &str = "http://ec2.amazonaws.com/doc/2016-11-15/";
 
-pub(super) const OPERATIONS: [&str; 19] = [
-    "CreateFleet",
-    "CreateLaunchTemplate",
-    "CreateTags",
-    "DeleteLaunchTemplate",
-    "DescribeAvailabilityZones",
-    "DescribeCapacityReservations",
-    "DescribeImages",
-    "DescribeInstanceStatus",
-    "DescribeInstanceTypeOfferings",
-    "DescribeInstanceTypes",
-    "DescribeInstances",
-    "DescribeLaunchTemplates",
-    "DescribePlacementGroups",
-    "DescribeRegions",
-    "DescribeSecurityGroups",
-    "DescribeSpotPriceHistory",
-    "DescribeSubnets",
-    "RunInstances",
-    "TerminateInstances",
-];
-
 /// Types of resources that tags of a request may be for.
 const TAGGED_RESOURCES: [&str; 6] =
     ["fleet", "instance", "launch-template", "network-interface", "spot-instances-request", "volume"];
 
 pub(super) fn operation(action: &str) -> Option<&'static str> {
-    OPERATIONS.into_iter().find(|name| *name == action)
+    EC2_OPERATIONS.into_iter().find(|name| *name == action)
 }
 
 pub(super) async fn call(aws: &MemoryAws, operation: &str, parameters: Parameters) -> Content {

@@ -4,23 +4,14 @@ use super::Content;
 use super::names::{iam_arn, iam_id, time_text};
 use super::query::{Parameters, QueryReader};
 use super::xml::Xml;
-use crate::memory::{AwsFailure, MemoryAws};
+use crate::memory::{AwsFailure, IAM_OPERATIONS, MemoryAws};
 use crate::ports::{CreateInstanceProfile, Iam as _, InstanceProfile, PageRequest, Tags};
 
 pub(super) const VERSION: &str = "2010-05-08";
 pub(super) const NAMESPACE: &str = "https://iam.amazonaws.com/doc/2010-05-08/";
 
-pub(super) const OPERATIONS: [&str; 6] = [
-    "AddRoleToInstanceProfile",
-    "CreateInstanceProfile",
-    "DeleteInstanceProfile",
-    "GetInstanceProfile",
-    "ListInstanceProfiles",
-    "RemoveRoleFromInstanceProfile",
-];
-
 pub(super) fn operation(action: &str) -> Option<&'static str> {
-    OPERATIONS.into_iter().find(|name| *name == action)
+    IAM_OPERATIONS.into_iter().find(|name| *name == action)
 }
 
 pub(super) async fn call(aws: &MemoryAws, operation: &str, parameters: Parameters) -> Content {

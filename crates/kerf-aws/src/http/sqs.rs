@@ -6,13 +6,11 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::Content;
-use crate::memory::{AwsFailure, MemoryAws};
+use crate::memory::{AwsFailure, MemoryAws, SQS_OPERATIONS};
 use crate::ports::{ReceiveMessages, Sqs as _};
 
 /// First part of all targets of the service.
 pub(super) const TARGET_PREFIX: &str = "AmazonSQS.";
-
-const OPERATIONS: [&str; 3] = ["DeleteMessage", "GetQueueUrl", "ReceiveMessage"];
 
 /// Time for which SQS hides a received message if the request does not say.
 const VISIBILITY_TIMEOUT_SECONDS: u64 = 30;
@@ -48,7 +46,7 @@ struct DeleteMessage {
 
 pub(super) fn operation(target: &str) -> Option<&'static str> {
     let name = target.strip_prefix(TARGET_PREFIX)?;
-    OPERATIONS.into_iter().find(|known| *known == name)
+    SQS_OPERATIONS.into_iter().find(|known| *known == name)
 }
 
 pub(super) async fn call(aws: &MemoryAws, operation: &str, body: &[u8]) -> Content {
@@ -65,7 +63,7 @@ pub(super) async fn call(aws: &MemoryAws, operation: &str, body: &[u8]) -> Conte
             Ok("{}".to_owned())
         }
         _ => {
-            let message = format!("This server has the operations {}.", OPERATIONS.join(", "));
+            let message = format!("This server has the operations {}.", SQS_OPERATIONS.join(", "));
             Err(AwsFailure::bad_request("UnknownOperationException", message).into())
         }
     }

@@ -14,7 +14,7 @@ use tokio::net::TcpStream;
 use super::query::Parameters;
 use super::{AwsHttp, AwsServer, ec2, iam};
 use crate::memory::testing::{SUBNETS, aws, x86_image};
-use crate::memory::{Account, AwsFault, AwsFaultRule, MemoryAws};
+use crate::memory::{Account, AwsFault, AwsFaultRule, EC2_OPERATIONS, IAM_OPERATIONS, MemoryAws};
 use crate::ports::ZonalShiftRecord;
 use crate::ports::ec2::{Ec2CapacityReservation, InstanceStatus, PlacementGroup, ScheduledEvent, StatusCheck};
 
@@ -204,7 +204,7 @@ async fn answers_of_ec2() {
     insta::assert_snapshot!(text);
     let mut called = actions(&before);
     called.extend(actions(&after));
-    assert_eq!(called, ec2::OPERATIONS.map(str::to_owned).into(), "every operation has a snapshot");
+    assert_eq!(called, EC2_OPERATIONS.map(str::to_owned).into(), "every operation has a snapshot");
     let calls: Vec<&str> = aws.calls().iter().map(|call| call.operation).collect();
     assert_eq!(calls.len(), before.len() + after.len(), "each request is one call: {calls:?}");
 }
@@ -237,7 +237,7 @@ async fn answers_of_iam() {
         "Action=DeleteInstanceProfile&InstanceProfileName=p",
     ];
     insta::assert_snapshot!(transcript(&aws, &requests, iam_form).await);
-    assert_eq!(actions(&requests), iam::OPERATIONS.map(str::to_owned).into(), "every operation has a snapshot");
+    assert_eq!(actions(&requests), IAM_OPERATIONS.map(str::to_owned).into(), "every operation has a snapshot");
 }
 
 #[tokio::test(start_paused = true)]

@@ -5,12 +5,22 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::MemoryAws;
-use super::market::SeededSpotPrices;
+use super::market::{CapacityPool, PoolPattern, SeededSpotPrices};
+use super::reserved_launches::{CAPACITY_BLOCK, RESERVED_CAPACITY};
 use super::validation::TAGS_MAX;
 use crate::ports::Tags;
-use crate::ports::ec2::Subnet;
+use crate::ports::ec2::{InstanceTypeOffering, Subnet};
 
 impl MemoryAws {
+    /// Returns true if the account has a pool that a pattern matches.
+    pub fn has_pool(&self, pools: &PoolPattern) -> bool {
+        let capacity_types = ["on-demand", "spot", RESERVED_CAPACITY, CAPACITY_BLOCK];
+        self.state().account.offerings.iter().any(|InstanceTypeOffering { instance_type, zone }| {
+            let pool = |capacity_type: &str| CapacityPool::new(instance_type, zone, capacity_type);
+            capacity_types.into_iter().any(|capacity_type| pools.matches(&pool(capacity_type)))
+        })
+    }
+
     /// Adds and removes tags of the resources whose ID matches. Returns the number of resources.
     /// A resource that would have too many tags stays as it is.
     pub fn change_tags(
@@ -117,6 +127,17 @@ mod tests {
         assert_eq!(aws.set_free_addresses(|subnet| subnet.id == SUBNETS[0], 1), 1);
         let subnets = aws.describe_subnets(vec![], PageRequest::default()).await.unwrap();
         assert_eq!(subnets.items[0].available_ip_count, 1, "without the address of the instance");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_pattern_matches_pools_of_the_account_or_none() {
+        let aws = aws();
+        let has = |instance_type: &str, zone: &str, capacity_type: &str| {
+            let [instance_type, zone, capacity_type] = [instance_type, zone, capacity_type].map(str::to_owned);
+            aws.has_pool(&PoolPattern { instance_type, zone, capacity_type })
+        };
+        assert!(has("", "", "") && has("m5.*", "us-west-2b", "spot") && has("", "", "reserved-*"));
+        assert!(!has("m55.*", "", "") && !has("", "us-west-2d", "") && !has("", "", "spots"));
     }
 
     fn reservation(is_block: bool, ends_in: Option<Duration>) -> Ec2CapacityReservation {

@@ -50,7 +50,7 @@ impl AwsOperation {
     }
 
     /// Returns the name of the operation in IAM policies, for example `ec2:CreateFleet`.
-    fn action(self) -> String {
+    pub(super) fn action(self) -> String {
         let service = match self.service {
             "ARC Zonal Shift" => "arc-zonal-shift".to_owned(),
             name => name.to_ascii_lowercase(),

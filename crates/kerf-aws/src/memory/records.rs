@@ -62,6 +62,15 @@ impl LaunchedInstance {
     pub fn is_live(&self) -> bool {
         self.instance.state.is_live()
     }
+
+    /// Returns the capacity type as NodeClaims have it: `reserved`, `spot` or `on-demand`.
+    pub fn capacity_type(&self) -> &'static str {
+        match (&self.instance.capacity_reservation_id, &self.instance.spot_request_id) {
+            (Some(_), _) => "reserved",
+            (None, Some(_)) => "spot",
+            (None, None) => "on-demand",
+        }
+    }
 }
 
 /// A launch template with the content of its only version.

@@ -97,11 +97,6 @@ impl<'c> ScenarioActor<'c> {
         }
     }
 
-    /// Returns the number of live instances of the attached cloud; 0 without one.
-    pub(super) fn live_instances(&self) -> usize {
-        self.cluster.api().attached_cloud().map_or(0, |cloud| cloud.live_instances().len())
-    }
-
     /// Returns the objects of a list.
     pub(super) fn list(&self, path: &str) -> Vec<Value> {
         let body = self.client.send(Method::GET, path, "application/json", &Value::Null).unwrap_or_default();

@@ -1,52 +1,45 @@
 //! Expectations of a scenario beside the counts of objects: lines of the controller's log in their
-//! order, Events, conditions, metrics and instances.
+//! order, Events, conditions, labels and metrics.
 
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 
 use super::actor::ScenarioActor;
+use super::expected_log::ExpectedLog;
 use super::invariant_checker::ObjectsOfPools;
-use super::scenario::{ConditionExpectation, EventExpectation, ExpectStep, LogExpectation};
+use super::scenario::{ConditionExpectation, EventExpectation, ExpectStep, LabelExpectation};
 
 /// Log and metrics of the controllers under test.
 pub trait ControllerOutput: Send + Sync {
-    /// Returns all lines of the log so far, one JSON object per line.
-    fn log(&self) -> String;
+    /// Returns the lines of the log that the scenario expects; `None` if it expects none.
+    fn log(&self) -> Option<&ExpectedLog>;
 
     /// Returns the metrics of the process that started last, in Prometheus' text format.
     fn metrics(&self) -> String;
 }
 
-/// The part of the log that earlier expectations have matched, in bytes.
-#[derive(Debug, Default)]
-pub(super) struct MatchedLog {
-    end: usize,
-}
-
-/// Returns the expectations of a step that do not hold, as messages.
+/// Returns the expectations of a step that do not hold, as messages. The counts of objects are
+/// checked elsewhere.
 pub(super) fn failed_expectations(
     expected: &ExpectStep,
     output: Option<&dyn ControllerOutput>,
     actor: &mut ScenarioActor<'_>,
     objects: &ObjectsOfPools,
-    matched: &mut MatchedLog,
 ) -> Vec<String> {
     let mut failures = Vec::new();
-    if let Some(instances) = expected.instances {
-        let live = actor.live_instances();
-        if live != instances {
-            failures.push(format!("instances is {live}, expected is {instances}"));
+    let needs_log = !(expected.log.is_empty() && expected.log_lacks.is_empty());
+    if needs_log {
+        match output.and_then(ControllerOutput::log) {
+            Some(log) => failures.extend(log.check(expected)),
+            None => failures.push("this run has no log of the controller".to_owned()),
         }
     }
-    let needs_output = !(expected.log.is_empty() && expected.log_lacks.is_empty() && expected.metrics.is_empty());
-    match output {
-        Some(output) => {
-            failures.extend(check_log(expected, &output.log(), matched));
-            failures.extend(check_metrics(&expected.metrics, &output.metrics()));
+    if !expected.metrics.is_empty() {
+        match output {
+            Some(output) => failures.extend(check_metrics(&expected.metrics, &output.metrics())),
+            None => failures.push("this run has no metrics of the controller".to_owned()),
         }
-        None if needs_output => failures.push("this run has no log and no metrics of the controller".to_owned()),
-        None => {}
     }
     if !expected.events.is_empty() {
         let events = actor.list("/api/v1/events");
@@ -56,40 +49,10 @@ pub(super) fn failed_expectations(
     for own in &expected.conditions {
         failures.extend(check_condition(own, actor, objects));
     }
-    failures
-}
-
-fn check_log(expected: &ExpectStep, log: &str, matched: &mut MatchedLog) -> Vec<String> {
-    let rest = log.get(matched.end..).unwrap_or_default();
-    let lines: Vec<(usize, Value)> =
-        line_ends(rest).filter_map(|(end, line)| Some((end, serde_json::from_str(line).ok()?))).collect();
-    let mut failures = Vec::new();
-    let present = expected.log_lacks.iter().filter(|own| lines.iter().any(|(_, line)| own.matches(line)));
-    failures.extend(present.map(|own| format!("the log has a line that matches {own}")));
-    let mut next = 0;
-    for own in &expected.log {
-        match lines.iter().skip(next).position(|(_, line)| own.matches(line)) {
-            Some(position) => next += position + 1,
-            None => {
-                let after = next.checked_sub(1).and_then(|last| lines[last].1["message"].as_str());
-                let after = after.map(|message| format!(" after \"{message}\"")).unwrap_or_default();
-                failures.push(format!("no line of the log matches {own}{after}"));
-                break;
-            }
-        }
-    }
-    if let Some(last) = next.checked_sub(1) {
-        matched.end += lines[last].0;
+    for own in &expected.labels {
+        failures.extend(check_labels(own, actor, objects));
     }
     failures
-}
-
-/// Returns each line with the position after it.
-fn line_ends(text: &str) -> impl Iterator<Item = (usize, &str)> {
-    text.split_inclusive('\n').scan(0, |end, line| {
-        *end += line.len();
-        Some((*end, line.trim_end()))
-    })
 }
 
 /// Returns a message for each metric whose series do not add up to the expected value.
@@ -142,15 +105,23 @@ fn check_condition(
     Some(format!("the condition {} of {} {name} is {actual}, expected is {own}", own.condition, own.kind))
 }
 
-impl LogExpectation {
-    fn matches(&self, line: &Value) -> bool {
-        let has_field = |(key, part): (&String, &String)| match &line[key] {
-            Value::String(text) => text.contains(part),
-            Value::Null => false,
-            other => other.to_string().contains(part),
-        };
-        line["message"] == self.message.as_str() && self.fields.iter().all(has_field)
-    }
+/// Returns a message for each label of an object that differs.
+fn check_labels(own: &LabelExpectation, actor: &mut ScenarioActor<'_>, objects: &ObjectsOfPools) -> Vec<String> {
+    let object = match actor.get_object(&own.target(), objects) {
+        Ok(object) => object,
+        Err(problem) => return vec![format!("labels of {}: {problem}", own.kind)],
+    };
+    let metadata = &object["metadata"];
+    let name = metadata["name"].as_str().unwrap_or_default();
+    let described = |value: &str| if value.is_empty() { "missing".to_owned() } else { value.to_owned() };
+    let differs = |(key, value): (&String, &String)| {
+        let actual = metadata["labels"][key].as_str().unwrap_or_default();
+        (actual != value).then(|| {
+            let (actual, value) = (described(actual), described(value));
+            format!("the label {key} of {} {name} is {actual}, expected is {value}", own.kind)
+        })
+    };
+    own.labels.iter().filter_map(differs).collect()
 }
 
 impl EventExpectation {
@@ -164,34 +135,10 @@ impl EventExpectation {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
-
-    fn log(messages: &[&str]) -> String {
-        let lines: Vec<String> =
-            messages.iter().map(|message| json!({ "message": message, "pods": 5 }).to_string() + "\n").collect();
-        lines.concat()
-    }
 
     fn expected(text: &str) -> ExpectStep {
         serde_yaml_ng::from_str(text).unwrap_or_else(|error| panic!("{error}"))
-    }
-
-    #[test]
-    fn lines_of_the_log_are_found_in_order_and_once() {
-        let mut matched = MatchedLog::default();
-        let text = log(&["a", "b", "a", "c"]);
-        let mut check = |step: &str| check_log(&expected(step), &text, &mut matched);
-        assert_eq!(check("log: [{message: a, fields: {pods: '5'}}, b]"), [""; 0]);
-        assert_eq!(check("log: [a], logLacks: [b, d]".replace(", logLacks", "\nlogLacks").as_str()), [""; 0]);
-        assert_eq!(check("log: [c, a]"), ["no line of the log matches \"a\" after \"c\""]);
-        assert_eq!(check("log: [{message: c, fields: {pods: '5'}}]").len(), 1, "c was matched");
-        let mut matched = MatchedLog::default();
-        assert_eq!(
-            check_log(&expected("logLacks: [b]\nlog: [{message: a, fields: {pods: '6'}}]"), &text, &mut matched),
-            ["the log has a line that matches \"b\"", "no line of the log matches \"a\" with pods: 6"]
-        );
     }
 
     #[test]

@@ -206,7 +206,7 @@ fn blocking_pod_disruption_budget(checker: &InvariantChecker, pod: &Pod) -> Opti
 }
 
 /// Returns the live instances of the attached cloud, or of the Nodes if there is none.
-fn live_instances(checker: &InvariantChecker, cloud: Option<&dyn SimulatedCloud>) -> Vec<CloudInstance> {
+pub(super) fn live_instances(checker: &InvariantChecker, cloud: Option<&dyn SimulatedCloud>) -> Vec<CloudInstance> {
     if let Some(cloud) = cloud {
         return cloud.live_instances();
     }

@@ -11,7 +11,7 @@ use jiff::{SignedDuration, Timestamp};
 use tokio::time::Instant;
 
 use super::actor::ScenarioActor;
-use super::expectations::{ControllerOutput, MatchedLog, failed_expectations};
+use super::expectations::{ControllerOutput, failed_expectations};
 use super::faults::FaultSetting;
 use super::invariant_checker::RecentCounts;
 use super::invariant_watcher::InvariantWatcher;
@@ -83,7 +83,6 @@ impl Simulation {
         self.set_faults(cluster, faults);
 
         let mut actor = ScenarioActor::new(cluster, self.seed);
-        let mut matched_log = MatchedLog::default();
         let end = started + self.scenario.until;
         let every = (self.scenario.until / MAX_SAMPLES).max(POLL_INTERVAL);
         let mut steps = self.scenario.timeline().into_iter().peekable();
@@ -119,10 +118,10 @@ impl Simulation {
                 let path = format!("steps[{}]", timed.index);
                 if let Some(expected) = &step.expect {
                     let objects = watcher.checker().objects_of_pools();
-                    let output = self.output.as_deref();
-                    let failed = failed_expectations(expected, output, &mut actor, &objects, &mut matched_log);
+                    let failed = failed_expectations(expected, self.output.as_deref(), &mut actor, &objects);
+                    let cloud = cluster.api().attached_cloud();
                     let mut checker = watcher.checker();
-                    for difference in checker.unexpected_counts(expected).into_iter().chain(failed) {
+                    for difference in checker.unexpected_counts(expected, cloud.as_deref()).into_iter().chain(failed) {
                         checker.record_violation(now, "expectations hold", format!("{path}.expect: {difference}"));
                     }
                 }

@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use super::faults::FaultSetting;
 use crate::durations::{self, DurationText};
-pub use expect::{ConditionExpectation, EventExpectation, ExpectStep, LogExpectation};
+pub use expect::{ConditionExpectation, EventExpectation, ExpectStep, LabelExpectation, LogExpectation};
 pub use read::ScenarioError;
 pub use steps::{
     ClockStep, ControllerName, EditStatusStep, InterruptStep, PatchStep, ScaleStep, ScenarioStep, ScenarioTarget,
@@ -28,7 +28,8 @@ pub struct Scenario {
     /// Name of the scenario, for the report.
     #[schemars(length(min = 1))]
     pub name: String,
-    /// Cloud provider of the controllers; `kwok` if not set. The flag `--provider` wins.
+    /// Cloud provider of the controllers. If not set, it is the provider of the node classes that
+    /// the objects name. The flag `--provider` wins.
     #[serde(default)]
     pub provider: Option<ScenarioProvider>,
     /// Settings of the controllers.

@@ -174,6 +174,7 @@ fn the_parser_and_the_schema_know_the_same_keys() {
         ("InterruptStep".to_owned(), step("interrupt", unknown())),
         ("ExpectStep".to_owned(), step("expect", unknown())),
         ("ConditionExpectation".to_owned(), step("expect", json!({"conditions": [unknown()]}))),
+        ("LabelExpectation".to_owned(), step("expect", json!({"labels": [unknown()]}))),
         ("AwsStep".to_owned(), step("aws", unknown())),
         ("InstanceSelector".to_owned(), step("aws", json!({"reclaim": unknown()}))),
         ("StockOutStep".to_owned(), step("aws", json!({"stockOut": unknown()}))),
@@ -205,6 +206,8 @@ fn the_schema_rejects_what_the_parser_rejects() {
         json!({"name": "x", "until": "1m", "steps": [], "nodes": 100_000}),
         json!({"name": "x", "until": "1m", "steps": [{"at": "0s", "interrupt": {"count": 0}}]}),
         json!({"name": "x", "until": "1m", "steps": [{"at": "0s", "apply": [["Pod"]]}]}),
+        json!({"name": "x", "until": "1m", "steps": [{"at": "0s", "expect": {"metrics": {"x": -1}}}]}),
+        json!({"name": "x", "until": "1m", "steps": [{"at": "0s", "aws": {"tags": {"resources": "*", "add": {"a": 1}}}}]}),
     ] {
         assert!(violation(&schema, &schema, &tree, "").is_some(), "{tree}");
         assert!(Scenario::read(tree.clone()).is_err(), "{tree}");

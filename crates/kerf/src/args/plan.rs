@@ -143,16 +143,17 @@ impl TypedPlan {
     ) -> Result<PlanOptions, CommandFailure> {
         let provider =
             self.provider.resolve_choice(environment, default_provider).map_err(CommandFailure::bad_input)?;
-        let mut settings = self.settings.resolve(environment).map_err(CommandFailure::BadInput)?;
         let mut reader = SettingReader::new(environment);
         let mut aws = AwsSettings::new(SANDBOX_CLUSTER_NAME);
         // Without a selected provider, the plan may need the instance types of EC2.
         self.instance_type_settings.apply_for(provider.selected.unwrap_or(ProviderName::Aws), &mut aws, &mut reader);
+        let mut settings = match self.settings.resolve(environment) {
+            Ok(settings) if reader.problems.is_empty() => settings,
+            Ok(_) => return Err(CommandFailure::BadInput(reader.problems)),
+            Err(problems) => return Err(CommandFailure::BadInput([reader.problems, problems].concat())),
+        };
         settings.apply_to_aws(&mut aws);
         settings.warnings.extend(reader.warnings);
-        if !reader.problems.is_empty() {
-            return Err(CommandFailure::BadInput(reader.problems));
-        }
         Ok(PlanOptions {
             input: self.input.resolve(),
             provider,

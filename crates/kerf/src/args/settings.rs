@@ -76,7 +76,7 @@ pub(crate) struct Settings {
 
 impl Settings {
     /// Writes the settings that the AWS provider needs too.
-    pub(super) fn apply_to_aws(&self, aws: &mut AwsSettings) {
+    pub(crate) fn apply_to_aws(&self, aws: &mut AwsSettings) {
         aws.reserved_capacity = self.feature_gates.reserved_capacity;
         aws.min_values_best_effort = self.min_values_policy == MinValuesPolicy::BestEffort;
     }
@@ -146,6 +146,16 @@ impl Default for FeatureGates {
 }
 
 impl FeatureGates {
+    /// Names of all gates.
+    const NAMES: [&'static str; 6] = [
+        "ReservedCapacity",
+        "SpotToSpotConsolidation",
+        "NodeRepair",
+        "NodeOverlay",
+        "StaticCapacity",
+        "CapacityBuffer",
+    ];
+
     /// Returns the names of the enabled gates that have no effect in this version.
     pub(crate) fn enabled_without_effect(&self) -> Vec<&'static str> {
         let gates = [("NodeOverlay", self.node_overlay), ("CapacityBuffer", self.capacity_buffer)];
@@ -225,24 +235,48 @@ impl TypedSettings {
 impl FeatureGates {
     /// Parses `Name=bool,…`. Unknown names are ignored with a warning, because charts are often
     /// newer than the program.
-    pub(crate) fn parse(text: &str, warnings: &mut Vec<String>) -> Result<Self, String> {
+    fn parse(text: &str, warnings: &mut Vec<String>) -> Result<Self, String> {
+        let mut warn = |name: &str| warnings.push(format!("feature gates: {name} is unknown and has no effect"));
+        Self::parse_known(text, &mut warn)
+    }
+
+    /// Parses `Name=bool,…` of a file that is written for this program. Unknown names are an error.
+    pub(crate) fn parse_strictly(text: &str) -> Result<Self, String> {
+        let mut unknown = Vec::new();
+        let gates = Self::parse_known(text, &mut |name| unknown.push(name.to_owned()))?;
+        if unknown.is_empty() {
+            return Ok(gates);
+        }
+        let names = Self::NAMES.join(", ");
+        Err(format!("there is no feature gate {}; the feature gates are {names}", unknown.join(", ")))
+    }
+
+    fn parse_known(text: &str, on_unknown: &mut impl FnMut(&str)) -> Result<Self, String> {
         let mut gates = Self::default();
         for token in text.split(',').map(str::trim).filter(|token| !token.is_empty()) {
             let (name, value) = token.split_once('=').ok_or_else(|| format!("missing bool value for {token}"))?;
             let value = value.trim();
             let value =
                 parse_bool(value).ok_or_else(|| format!("invalid value of {token}: \"{value}\" is not a boolean"))?;
-            match name.trim() {
-                "ReservedCapacity" => gates.reserved_capacity = value,
-                "SpotToSpotConsolidation" => gates.spot_to_spot_consolidation = value,
-                "NodeRepair" => gates.node_repair = value,
-                "NodeOverlay" => gates.node_overlay = value,
-                "StaticCapacity" => gates.static_capacity = value,
-                "CapacityBuffer" => gates.capacity_buffer = value,
-                unknown => warnings.push(format!("feature gates: {unknown} is unknown and has no effect")),
+            match gates.gate(name.trim()) {
+                Some(gate) => *gate = value,
+                None => on_unknown(name.trim()),
             }
         }
         Ok(gates)
+    }
+
+    /// Returns the gate of a name. Returns `None` for an unknown name.
+    fn gate(&mut self, name: &str) -> Option<&mut bool> {
+        match name {
+            "ReservedCapacity" => Some(&mut self.reserved_capacity),
+            "SpotToSpotConsolidation" => Some(&mut self.spot_to_spot_consolidation),
+            "NodeRepair" => Some(&mut self.node_repair),
+            "NodeOverlay" => Some(&mut self.node_overlay),
+            "StaticCapacity" => Some(&mut self.static_capacity),
+            "CapacityBuffer" => Some(&mut self.capacity_buffer),
+            _ => None,
+        }
     }
 }
 
@@ -337,6 +371,19 @@ mod tests {
         assert_eq!(off, FeatureGates::default());
         let gates = resolve(&["--feature-gates", "NodeRepair=true"], &[]).unwrap().feature_gates;
         assert!(gates.node_repair && gates.reserved_capacity);
+    }
+
+    #[test]
+    fn a_file_for_this_program_has_only_known_feature_gates() {
+        for name in FeatureGates::NAMES {
+            assert!(FeatureGates::parse_strictly(&format!("{name}=false")).is_ok(), "{name}");
+        }
+        assert_eq!(
+            FeatureGates::parse_strictly("Hello=true,NodeRepair=true,World=true").unwrap_err(),
+            "there is no feature gate Hello, World; the feature gates are ReservedCapacity, SpotToSpotConsolidation, \
+             NodeRepair, NodeOverlay, StaticCapacity, CapacityBuffer"
+        );
+        assert_eq!(FeatureGates::parse_strictly("NodeRepair").unwrap_err(), "missing bool value for NodeRepair");
     }
 
     // spec 07 #12

@@ -2,10 +2,10 @@
 //! other kind or version are counted and ignored.
 
 /// API group of the AWS node classes.
-pub(super) const AWS_GROUP: &str = "karpenter.k8s.aws";
+pub(crate) const AWS_GROUP: &str = "karpenter.k8s.aws";
 
 /// API group of the simulated provider's node classes.
-pub(super) const KWOK_GROUP: &str = "karpenter.kwok.sh";
+pub(crate) const KWOK_GROUP: &str = "karpenter.kwok.sh";
 
 /// A kind of object that some decision reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -77,7 +77,7 @@ const KINDS: [(InputKind, &str, &str, KindScope); 24] = [
 const CUSTOM_KIND_COUNT: usize = 6;
 
 /// API groups whose kinds are all defined by Kerf's CRDs.
-const GROUPS_DEFINED_BY_KERF: [&str; 3] = ["karpenter.sh", "karpenter.kwok.sh", "karpenter.k8s.aws"];
+const GROUPS_DEFINED_BY_KERF: [&str; 3] = ["karpenter.sh", KWOK_GROUP, AWS_GROUP];
 
 impl InputKind {
     /// Returns the kind with this API version and name, or `None` if Kerf does not read it.

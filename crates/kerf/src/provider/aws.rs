@@ -24,7 +24,7 @@ use kerf_sandbox::ApiServer;
 
 use super::{CloudParts, PlanCatalogue, Provider, SandboxPreparation, SandboxTexts};
 use crate::exit::Problem;
-use crate::input::Objects;
+use crate::input::{AWS_GROUP, Objects};
 use crate::program::{ConnectAws, SANDBOX_KUBERNETES_VERSION, no_sdk_problem};
 pub(super) use plan_catalogue::Ec2PlanCatalogue;
 use plan_region::PlanRegion;
@@ -135,7 +135,7 @@ impl Provider for Ec2Provider {
 
 /// Returns true if a reference names an EC2NodeClass.
 pub(super) fn is_ec2_node_class(class: &NodeClassReference) -> bool {
-    class.group == "karpenter.k8s.aws" && class.kind == "EC2NodeClass"
+    class.group == AWS_GROUP && class.kind == "EC2NodeClass"
 }
 
 #[cfg(test)]

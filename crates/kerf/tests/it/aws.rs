@@ -118,6 +118,10 @@ fn a_plan_uses_the_settings_on_which_instance_types_depend() {
 
     let output = plan(&["--reserved-enis", "-1"]);
     assert_eq!((output.code, output.stderr.as_str()), (2, "error: reserved-enis cannot be negative\n"));
+    let output = plan(&["--reserved-enis", "-1", "--feature-gates", "NodeRepair"]);
+    let problems = "error: reserved-enis cannot be negative\n\
+                    error: parsing feature gates, missing bool value for NodeRepair\n";
+    assert_eq!((output.code, output.stderr.as_str()), (2, problems), "all problems at once");
     let output = plan(&["--provider", "kwok", "--reserved-enis", "3", EXAMPLE[2], EXAMPLE[3]]);
     assert!(
         output.stderr.contains("warning: --reserved-enis has no effect with --provider kwok\n"),

@@ -1,7 +1,9 @@
 //! The scenarios of `scenarios/aws/`: acceptance B to X of spec 07 §13, exercises of public guides
 //! and bad input. Each file states the lines of the log, the Events and the counts that must hold.
 
-use crate::program::kerf;
+use std::collections::BTreeSet;
+
+use crate::program::{kerf, temp_folder};
 
 /// Runs a scenario, which must hold.
 fn run(file: &str) {
@@ -26,6 +28,78 @@ fn a_spot_fleet_survives_interruptions_and_a_stock_out() {
     assert_eq!(count("/planComparison/comparisons"), 1);
     let (paid, best) = (count("/cost/atEndMicroDollarsPerHour"), count("/planComparison/bestMicroDollarsPerHour"));
     assert!(best > 0 && paid < 3 * best, "{paid} {best}");
+}
+
+/// Returns the text of a shipped scenario.
+fn shipped(file: &str) -> String {
+    std::fs::read_to_string(format!("{}/../../scenarios/aws/{file}.yaml", env!("CARGO_MANIFEST_DIR"))).unwrap()
+}
+
+// The AWS provider and the controllers use the same gates.
+#[test]
+fn the_feature_gates_of_a_scenario_reach_the_aws_provider() {
+    let text = shipped("reservations");
+    let with_gates =
+        text.replace("provider: aws\n", "provider: aws\ncontroller: {featureGates: ReservedCapacity=true}\n");
+    let folder = temp_folder(&[("on.yaml", &with_gates), ("default.yaml", &text)]);
+    let run = |file: &str| {
+        let arguments = ["sandbox", "run", file, "--feature-gates", "ReservedCapacity=false"];
+        kerf(&arguments).current_dir(folder.path()).run()
+    };
+    let output = run("on.yaml");
+    assert_eq!(output.code, 0, "{}{}", output.stdout, output.stderr);
+    let output = run("default.yaml");
+    assert!(output.stdout.contains("no line of the log matches \"launched nodeclaim\""), "{}", output.stdout);
+}
+
+#[test]
+fn a_feature_gate_of_a_scenario_without_effect_is_a_warning() {
+    let text = "{name: x, until: 1m, controller: {featureGates: NodeOverlay=true}, steps: []}";
+    let folder = temp_folder(&[("sc.yaml", text)]);
+    let output = kerf(&["sandbox", "run", "sc.yaml"]).current_dir(folder.path()).run();
+    let warning = "warning: the feature gate NodeOverlay has no effect in this version\n";
+    assert_eq!((output.code, output.stderr.as_str()), (0, warning));
+}
+
+#[test]
+fn the_provider_of_a_scenario_must_serve_its_node_classes() {
+    let text = shipped("b-scale-up").replace("provider: aws\n", "provider: kwok\n");
+    let folder = temp_folder(&[("sc.yaml", &text)]);
+    let output = kerf(&["sandbox", "run", "sc.yaml"]).current_dir(folder.path()).run();
+    assert_eq!(output.code, 2, "{}", output.stdout);
+    insta::assert_snapshot!(output.stderr, @r"
+    error: sc.yaml: its NodePools are for the provider aws, not for kwok
+    hint:  write `provider: aws` in the file, or run it with --provider aws
+    ");
+}
+
+/// A spot fleet, and prices that change every five minutes.
+const MOVING_PRICES: &str = "  - { at: 0s, aws: { spotMarket: { changeEvery: 5m } } }\n";
+
+// The nodes stay; the cost follows the prices.
+#[test]
+fn the_cost_follows_the_spot_prices() {
+    let text = shipped("b-scale-up");
+    let (head, _) = text.split_once("  - { at: 1m").unwrap();
+    let scale = "  - { at: 1m, scale: { kind: Deployment, name: inflate, namespace: workshop, replicas: 5 } }\n";
+    let head = head
+        .replace("until: 5m", "until: 50m")
+        .replace("values: [on-demand]", "values: [spot]")
+        .replace("WhenEmptyOrUnderutilized", "WhenEmpty");
+    let end = "  - { at: 50m, expect: { instances: 1 } }\n";
+    let prices = |steps: &str| -> BTreeSet<u64> {
+        let folder = temp_folder(&[("sc.yaml", &format!("{head}{steps}{scale}{end}"))]);
+        let arguments = ["sandbox", "run", "sc.yaml", "-o", "json"];
+        let output = kerf(&arguments).current_dir(folder.path()).run();
+        assert_eq!(output.code, 0, "{}{}", output.stdout, output.stderr);
+        let report: serde_json::Value = serde_json::from_str(&output.stdout).unwrap();
+        assert_eq!(report["nodes"]["launched"], 4, "three of them are not Kerf's");
+        let samples = report["timeline"].as_array().unwrap().iter();
+        let late = samples.filter(|sample| sample["atSeconds"].as_u64() > Some(600));
+        late.map(|sample| sample["microDollarsPerHour"].as_u64().unwrap()).collect()
+    };
+    assert_eq!(prices("").len(), 1);
+    assert!(prices(MOVING_PRICES).len() >= 6, "{:?}", prices(MOVING_PRICES));
 }
 
 /// Tests that run one scenario each.

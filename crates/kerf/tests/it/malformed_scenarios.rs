@@ -45,5 +45,8 @@ fn options_that_do_not_fit_a_scenario_are_rejected() {
     };
     insta::assert_snapshot!(stderr(&["--until", "300000h"]), @"error: --until: must be at most 8784h, a year");
     insta::assert_snapshot!(stderr(&["--until", "30m", "--faults", "error@10m,conflict@30m-40m"]), @"error: --faults: the window begins at the end of the scenario or later, so the fault is never active; both ends of a window are times since the start of the run");
+    let every_second = "{name: x, until: 1h, steps: [{at: 0s, every: 1s, say: a}]}";
+    std::fs::write(folder.path().join("sc.yaml"), every_second).unwrap();
+    insta::assert_snapshot!(stderr(&["--until", "8784h"]), @"error: --until: steps: happen 31622401 times, at most 500000 are possible: repeat them less often");
     insta::assert_snapshot!(stderr(&["--until", "0s"]), @"error: --until: must be longer than 0s");
 }

@@ -279,6 +279,58 @@ fn an_expectation_that_does_not_hold_is_a_violation() {
     assert!(output.stdout.contains(violation) && output.stdout.contains("1 violated"), "{}", output.stdout);
 }
 
+// Without an account, the instances are the Nodes that the provider has created.
+#[test]
+fn instances_of_the_simulated_provider_are_counted() {
+    let folder = temp_folder(&[("instances.yaml", INSTANCES_SCENARIO)]);
+    let output = kerf(&["sandbox", "run", "instances.yaml"]).current_dir(folder.path()).run();
+    assert_eq!(output.code, 1, "{}", output.stdout);
+    let (_, invariants) = output.stdout.split_once("Invariants").unwrap();
+    assert!(invariants.contains("5 violated"), "{invariants}");
+    for violation in [
+        "00:02:00  expectations hold: steps[3].expect: instances is 1, expected is 0",
+        " is default, expected is missing",
+        " is missing, expected is hockey",
+        " is shop, expected is bank",
+        "steps[4].expect: labels of Node: NodePool other has no Node",
+    ] {
+        assert!(invariants.contains(violation), "{violation}: {invariants}");
+    }
+}
+
+/// A scenario with one node of Kerf beside two others.
+const INSTANCES_SCENARIO: &str = "
+name: Instances
+until: 3m
+nodes: 2
+steps:
+  - at: 0s
+    apply:
+      - {apiVersion: karpenter.kwok.sh/v1alpha1, kind: KWOKNodeClass, metadata: {name: default}, spec: {}}
+      - apiVersion: karpenter.sh/v1
+        kind: NodePool
+        metadata: {name: default}
+        spec:
+          template:
+            metadata: {labels: {team: shop}}
+            spec: {nodeClassRef: {group: karpenter.kwok.sh, kind: KWOKNodeClass, name: default}, requirements: []}
+      - apiVersion: v1
+        kind: Pod
+        metadata: {name: web}
+        spec: {nodeSelector: {team: shop}, containers: [{name: c, image: i, resources: {requests: {cpu: 1}}}]}
+  - {at: 0s, expect: {instances: 0}}
+  - at: 2m
+    expect:
+      nodes: 3
+      instances: 1
+      labels: [{kind: Node, pool: default, labels: {team: shop, sports: ''}}]
+  - at: 2m
+    expect:
+      instances: 0
+      labels: [{kind: NodeClaim, pool: default, labels: {team: bank, sports: hockey, karpenter.sh/nodepool: ''}}]
+  - {at: 2m, expect: {labels: [{kind: Node, pool: other, labels: {a: b}}]}}
+";
+
 #[test]
 fn a_target_without_objects_is_a_violation() {
     let text =

@@ -5,7 +5,9 @@ use jiff::{SignedDuration, Timestamp};
 use kerf_api::slim::{Pod, PodPhase};
 
 use super::InvariantChecker;
+use crate::sim::invariants;
 use crate::sim::scenario::ExpectStep;
+use crate::simulated_cloud::SimulatedCloud;
 
 /// The Nodes and NodeClaims that steps of a scenario can select, ordered by name.
 #[derive(Debug, Default)]
@@ -48,16 +50,22 @@ impl InvariantChecker {
     }
 
     /// Returns the counts that differ from the expected ones, as messages.
-    pub(in crate::sim) fn unexpected_counts(&self, expected: &ExpectStep) -> Vec<String> {
+    pub(in crate::sim) fn unexpected_counts(
+        &self,
+        expected: &ExpectStep,
+        cloud: Option<&dyn SimulatedCloud>,
+    ) -> Vec<String> {
         let runs =
             |pod: &Pod| pod.status.phase == PodPhase::Running && !pod.is_terminating() && !pod.is_owned_by_daemonset();
         let running = self.pods.values().filter(|record| runs(&record.pod)).count();
-        let ExpectStep { pods_running, pods_pending, nodes, node_claims, .. } = expected;
+        let ExpectStep { pods_running, pods_pending, nodes, node_claims, instances, .. } = expected;
+        let live_instances = instances.map_or(0, |_| invariants::live_instances(self, cloud).len());
         let counts = [
             ("podsRunning", *pods_running, running),
             ("podsPending", *pods_pending, self.pending_pods().count()),
             ("nodes", *nodes, self.nodes.len()),
             ("nodeClaims", *node_claims, self.claims.len()),
+            ("instances", *instances, live_instances),
         ];
         let message = |(name, expected, actual): (&str, Option<usize>, usize)| {
             let expected = expected.filter(|expected| *expected != actual)?;

@@ -7,7 +7,8 @@ use std::fmt;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer};
 
-/// Facts that must hold at the time of the step. Every other fact is a violation.
+/// Facts that must hold at the time of the step. A fact that does not hold is a
+/// violation.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ExpectStep {
@@ -27,7 +28,8 @@ pub struct ExpectStep {
     #[serde(default)]
     #[schemars(range(max = 1_000_000))]
     pub node_claims: Option<usize>,
-    /// Number of live instances of the cloud.
+    /// Number of live instances of the cloud. Without an account, the instances are the Nodes that
+    /// the provider has created.
     #[serde(default)]
     #[schemars(range(max = 1_000_000))]
     pub instances: Option<usize>,
@@ -44,6 +46,9 @@ pub struct ExpectStep {
     /// Conditions of objects.
     #[serde(default)]
     pub conditions: Vec<ConditionExpectation>,
+    /// Labels of objects.
+    #[serde(default)]
+    pub labels: Vec<LabelExpectation>,
     /// Metrics of the controller: the sum of all series with this name and these labels, for
     /// example `karpenter_nodeclaims_created_total{reason="provisioned"}`.
     #[serde(default)]
@@ -107,6 +112,22 @@ pub struct ConditionExpectation {
     /// Part of its message; any if missing.
     #[serde(default)]
     pub message: Option<String>,
+}
+
+/// Labels of an object.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct LabelExpectation {
+    /// Kind of the object.
+    pub kind: String,
+    /// Name of the object.
+    #[serde(default)]
+    pub name: Option<String>,
+    /// Some Node or NodeClaim of this NodePool, instead of `name`; the seed selects it.
+    #[serde(default)]
+    pub pool: Option<String>,
+    /// Values of labels by key; empty if the label must be missing. Other labels may exist.
+    pub labels: BTreeMap<String, String>,
 }
 
 impl fmt::Display for ConditionExpectation {

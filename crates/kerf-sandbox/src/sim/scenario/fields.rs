@@ -84,10 +84,17 @@ impl<'s> FieldChecker<'s> {
         for (name, value) in fields {
             if let Some(property) = schema["properties"].get(name) {
                 self.check(property, value, &field_path(name));
-            } else if schema["additionalProperties"] == Value::Bool(false) {
-                let names: Vec<&str> = known.keys().map(String::as_str).collect();
-                let message = format!("there is no such field; the fields are {}", names.join(", "));
-                self.add_error(&field_path(name), message);
+                continue;
+            }
+            match schema.get("additionalProperties") {
+                Some(Value::Bool(false)) => {
+                    let names: Vec<&str> = known.keys().map(String::as_str).collect();
+                    let message = format!("there is no such field; the fields are {}", names.join(", "));
+                    self.add_error(&field_path(name), message);
+                }
+                // The keys of a map are free, its values are not.
+                Some(of_values @ Value::Object(_)) => self.check(of_values, value, &field_path(name)),
+                _ => {}
             }
         }
     }

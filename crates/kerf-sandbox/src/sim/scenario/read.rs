@@ -8,11 +8,11 @@ use serde_json::{Map, Value};
 
 use super::super::faults::FaultSetting;
 use super::fields::field_errors;
-use super::{Scenario, ScenarioStep};
+use super::{Scenario, ScenarioStep, ScenarioTarget};
 
 /// Names of all expectations, for messages.
 const EXPECTATIONS: &str = "podsRunning, podsPending, nodes, nodeClaims, instances, log, logLacks, events, conditions, \
-                            metrics";
+                            labels, metrics";
 
 /// Kinds of which a NodePool has objects.
 const KINDS_OF_POOLS: [&str; 2] = ["Node", "NodeClaim"];
@@ -90,19 +90,26 @@ impl Scenario {
         if errors.is_empty() { Ok(scenario) } else { Err(errors) }
     }
 
-    /// Checks a length that replaces `until`, and returns why it is not possible.
-    pub fn check_length(until: Duration) -> Result<(), String> {
-        if until.is_zero() {
-            return Err("must be longer than 0s".to_owned());
+    /// Replaces `until`, and removes the steps that would happen later. Fails with all reasons why
+    /// the scenario cannot have this length; it then stays as it is.
+    pub fn set_length(&mut self, until: Duration) -> Result<(), Vec<String>> {
+        check_length(until).map_err(|why| vec![why])?;
+        let mut changed = Self { until, ..self.clone() };
+        changed.steps.retain(|step| step.at <= until);
+        let mut errors = Vec::new();
+        changed.add_bound_errors(&mut |path, why| errors.push(format!("{path}: {why}")));
+        if !errors.is_empty() {
+            return Err(errors);
         }
-        check_longest(until)
+        *self = changed;
+        Ok(())
     }
 
     /// Returns all errors in values that have the right type, such as steps in the wrong order.
     fn validation_errors(&self) -> Vec<ScenarioError> {
         let mut errors = Vec::new();
         let mut add_error = |path: String, why: String| errors.push(ScenarioError { line: None, path, why });
-        if let Err(why) = Self::check_length(self.until) {
+        if let Err(why) = check_length(self.until) {
             add_error("until".to_owned(), why);
         }
         self.add_fault_errors(&self.faults, "faults", Duration::ZERO, &mut add_error);
@@ -125,6 +132,18 @@ impl Scenario {
             self.add_fault_errors(faults, &format!("{path}.faults"), step.at, &mut add_error);
         }
         self.add_comparison_errors(&mut add_error);
+        self.add_bound_errors(&mut add_error);
+        errors
+    }
+
+    /// Reports the bounds that the scenario exceeds because of its length.
+    fn add_bound_errors(&self, add_error: &mut impl FnMut(String, String)) {
+        if let Some((from, every)) = self.comparison_times().filter(|(_, every)| *every >= SHORTEST_INTERVAL)
+            && self.until.saturating_sub(from).as_nanos() / every.as_nanos() > OCCURRENCES_MAX
+        {
+            let why = format!("compares the cost too often, at most {OCCURRENCES_MAX} times are possible");
+            add_error(format!("{}.every", self.comparison_field()), why);
+        }
         let occurrences: u128 = self.steps.iter().map(|step| self.occurrences(step)).sum();
         if occurrences > OCCURRENCES_MAX {
             let why =
@@ -136,7 +155,6 @@ impl Scenario {
         if seconds > u128::from(LONGEST_JUMPS.as_secs()) {
             add_error("steps".to_owned(), "the jumps of the clock together must not exceed ten years".to_owned());
         }
-        errors
     }
 
     /// Returns the number of times that a step happens.
@@ -145,12 +163,17 @@ impl Scenario {
         step.every.filter(|every| !every.is_zero()).map_or(1, |every| left / every.as_nanos() + 1)
     }
 
+    /// Returns the field that sets the times of the cost comparisons.
+    fn comparison_field(&self) -> &'static str {
+        if self.steady.is_some() { "steady" } else { "planComparison" }
+    }
+
     fn add_comparison_errors(&self, add_error: &mut impl FnMut(String, String)) {
         if self.steady.is_some() && self.plan_comparison.is_some() {
             let why = "must not stand beside steady, which compares the cost too: remove one of them";
             add_error("planComparison".to_owned(), why.to_owned());
         }
-        let field = if self.steady.is_some() { "steady" } else { "planComparison" };
+        let field = self.comparison_field();
         if let Some((from, every)) = self.comparison_times() {
             if from > self.until {
                 let why = "must not be later than `until`, the end of the scenario";
@@ -158,9 +181,6 @@ impl Scenario {
             }
             if every < SHORTEST_INTERVAL {
                 add_error(format!("{field}.every"), "must be at least 1s, for example 1h".to_owned());
-            } else if self.until.saturating_sub(from).as_nanos() / every.as_nanos() > OCCURRENCES_MAX {
-                let why = format!("compares the cost too often, at most {OCCURRENCES_MAX} times are possible");
-                add_error(format!("{field}.every"), why);
             }
         }
         if let Some(Err(why)) = self.steady.and_then(|steady| steady.unchanged_for).map(check_longest) {
@@ -183,6 +203,14 @@ impl Scenario {
             }
         }
     }
+}
+
+/// Fails for a length that a scenario cannot have.
+fn check_length(length: Duration) -> Result<(), String> {
+    if length.is_zero() {
+        return Err("must be longer than 0s".to_owned());
+    }
+    check_longest(length)
 }
 
 /// Fails for a duration that is too long for a scenario.
@@ -223,18 +251,14 @@ impl ScenarioStep {
             add_error("patch.merge.spec.replicas", &format!("must be at most {WORKLOAD_REPLICAS_MAX} in a scenario"));
         }
         for (action, target) in self.targets() {
-            match (&target.name, &target.pool) {
-                (Some(_), None) => {}
-                (None, Some(_)) if KINDS_OF_POOLS.contains(&target.kind.as_str()) => {}
-                (None, Some(_)) => add_error(
-                    &format!("{action}.pool"),
-                    &format!(
-                        "a NodePool has no objects of kind {}: use kind Node or NodeClaim, or `name`",
-                        target.kind
-                    ),
-                ),
-                (Some(_), Some(_)) => add_error(action, "has `name` and `pool`: remove one of them"),
-                (None, None) => add_error(action, "lacks `name`, or `pool` for some Node or NodeClaim of a NodePool"),
+            target.add_errors(action, add_error);
+        }
+        let labels = self.expect.iter().flat_map(|expect| &expect.labels);
+        for (index, own) in labels.enumerate() {
+            let path = format!("expect.labels[{index}]");
+            own.target().add_errors(&path, add_error);
+            if own.labels.is_empty() {
+                add_error(&format!("{path}.labels"), "is empty: add a label and its value");
             }
         }
         if let Some(edit) = &self.edit_status {
@@ -258,12 +282,28 @@ impl ScenarioStep {
             ("clock.jump", self.clock.map(|clock| clock.jump)),
         ];
         for (field, duration) in durations {
-            if let Some(Err(why)) = duration.map(Scenario::check_length) {
+            if let Some(Err(why)) = duration.map(check_length) {
                 add_error(field, &why);
             }
         }
         if self.stop.is_some() && self.kill.is_some() {
             add_error("", "one step cannot both kill and stop the controller: use two steps");
+        }
+    }
+}
+
+impl ScenarioTarget {
+    /// Reports a target that names no object, or names it twice. `field` is the field of the target.
+    fn add_errors(&self, field: &str, add_error: &mut impl FnMut(&str, &str)) {
+        match (&self.name, &self.pool) {
+            (Some(_), None) => {}
+            (None, Some(_)) if KINDS_OF_POOLS.contains(&self.kind.as_str()) => {}
+            (None, Some(_)) => add_error(
+                &format!("{field}.pool"),
+                &format!("a NodePool has no objects of kind {}: use kind Node or NodeClaim, or `name`", self.kind),
+            ),
+            (Some(_), Some(_)) => add_error(field, "has `name` and `pool`: remove one of them"),
+            (None, None) => add_error(field, "lacks `name`, or `pool` for some Node or NodeClaim of a NodePool"),
         }
     }
 }
@@ -323,7 +363,7 @@ steps:
                 "line 6: steps[1].restart.pool: a NodePool has no objects of kind Deployment: use kind Node or \
                  NodeClaim, or `name`",
                 "line 6: steps[1].expect: has no fact: add one of podsRunning, podsPending, nodes, nodeClaims, instances, \
-                 log, logLacks, events, conditions, metrics",
+                 log, logLacks, events, conditions, labels, metrics",
                 "line 7: steps[2].editStatus: lacks `status`, the new fields, for example status: {phase: Failed}",
                 "line 8: steps[3].editStatus.merge: only `status` can be edited: use the action `patch` for other \
                  fields",
@@ -353,6 +393,29 @@ steps:
         assert_eq!(scenario.steps[2].targets().len(), 2);
         let expect = scenario.steps[3].expect.as_ref().unwrap();
         assert_eq!((expect.pods_running, expect.node_claims), (Some(40), Some(1)));
+    }
+
+    #[test]
+    fn another_length_keeps_the_bounds() {
+        let text = "
+name: x
+until: 1h
+planComparison: {from: 0s, every: 10s}
+steps: [{at: 0s, every: 1s, say: a}, {at: 1s, every: 1h, clock: {jump: 8784h}}, {at: 30m, say: b}]
+";
+        let mut scenario = Scenario::parse(text).unwrap();
+        assert_eq!(
+            scenario.set_length(LONGEST_DURATION).unwrap_err(),
+            [
+                "planComparison.every: compares the cost too often, at most 500000 times are possible",
+                "steps: happen 31631185 times, at most 500000 are possible: repeat them less often",
+                "steps: the jumps of the clock together must not exceed ten years",
+            ]
+        );
+        assert_eq!(scenario.set_length(Duration::ZERO).unwrap_err(), ["must be longer than 0s"]);
+        assert_eq!((scenario.until, scenario.steps.len()), (Duration::from_hours(1), 3), "unchanged");
+        scenario.set_length(Duration::from_mins(10)).unwrap();
+        assert_eq!((scenario.until, scenario.steps.len()), (Duration::from_mins(10), 2));
     }
 
     #[test]

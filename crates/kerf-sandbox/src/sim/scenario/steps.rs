@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::super::faults::FaultSetting;
-use super::expect::{ConditionExpectation, ExpectStep};
+use super::expect::{ConditionExpectation, ExpectStep, LabelExpectation};
 use super::read::WORKLOAD_REPLICAS_MAX;
 use crate::aws_step::AwsStep;
 use crate::durations::{self, DurationText};
@@ -229,6 +229,13 @@ impl ScenarioStep {
 impl ConditionExpectation {
     pub(in super::super) fn target(&self) -> ScenarioTarget {
         let Self { kind, name, pool, .. } = self.clone();
+        ScenarioTarget { kind, name, pool, namespace: None }
+    }
+}
+
+impl LabelExpectation {
+    pub(in super::super) fn target(&self) -> ScenarioTarget {
+        let Self { kind, name, pool, labels: _ } = self.clone();
         ScenarioTarget { kind, name, pool, namespace: None }
     }
 }

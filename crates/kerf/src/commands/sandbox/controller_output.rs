@@ -4,9 +4,9 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use kerf_controllers::Metrics;
-use kerf_operator::logs::{CapturedLog, Level, LineFormat, LogLayer, LogSettings};
+use kerf_operator::logs::{Level, LineFormat, LogLayer, LogSettings};
 use kerf_runtime::Clock;
-use kerf_sandbox::sim::ControllerOutput;
+use kerf_sandbox::sim::{ControllerOutput, ExpectedLog, Scenario};
 
 /// The least important level that expectations of a scenario can find in the log.
 pub(super) const LOG_LEVEL_OF_EXPECTATIONS: Level = Level::Info;
@@ -17,17 +17,20 @@ pub(super) type LastMetrics = Arc<Mutex<Option<Arc<Metrics>>>>;
 /// Log and metrics, collected in memory.
 pub(super) struct CollectedOutput {
     clock: Clock,
-    log: CapturedLog,
+    log: Option<ExpectedLog>,
     metrics: LastMetrics,
 }
 
 impl CollectedOutput {
-    /// Returns an empty collection, and the layer that writes its log.
-    pub(super) fn new(clock: Clock) -> (Self, LogLayer) {
-        let log = CapturedLog::default();
+    /// Returns an empty collection for the expectations of a scenario.
+    pub(super) fn new(clock: Clock, scenario: &Scenario) -> Self {
+        Self { clock, log: ExpectedLog::of(scenario), metrics: LastMetrics::default() }
+    }
+
+    /// Returns the layer that writes the log. Returns `None` if the scenario expects nothing of it.
+    pub(super) fn log_layer(&self) -> Option<LogLayer> {
         let settings = LogSettings { level: LOG_LEVEL_OF_EXPECTATIONS, format: LineFormat::Json };
-        let layer = LogLayer::new(settings, clock, vec![Box::new(log.clone())]);
-        (Self { clock, log, metrics: LastMetrics::default() }, layer)
+        self.log.as_ref().map(|log| LogLayer::new(settings, self.clock, vec![Box::new(log.clone())]))
     }
 
     /// Returns the place where a process puts its metrics when it starts.
@@ -37,8 +40,8 @@ impl CollectedOutput {
 }
 
 impl ControllerOutput for CollectedOutput {
-    fn log(&self) -> String {
-        self.log.text()
+    fn log(&self) -> Option<&ExpectedLog> {
+        self.log.as_ref()
     }
 
     fn metrics(&self) -> String {

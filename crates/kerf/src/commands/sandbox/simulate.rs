@@ -8,11 +8,10 @@ use std::time::Duration;
 use anyhow::Context as _;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
+use kerf_api::yaml;
 use kerf_aws::AwsSettings;
 use kerf_runtime::{Clock, Shutdown};
-use kerf_sandbox::sim::{
-    ProgressLine, ReplicaStart, Scenario, ScenarioError, ScenarioProvider, Simulation, SimulationReport,
-};
+use kerf_sandbox::sim::{ProgressLine, ReplicaStart, Scenario, ScenarioError, Simulation, SimulationReport};
 use kerf_sandbox::{Cluster, ClusterConfig, Timing};
 use tokio::sync::oneshot;
 use tracing::error;
@@ -25,7 +24,7 @@ use super::{SandboxController, install_provider_crds, stderr_layer};
 use crate::args::{FeatureGates, Format, SandboxRunOptions, Settings};
 use crate::commands::controller_process;
 use crate::exit::{CommandFailure, Exit, Problem};
-use crate::output::{self, StdoutState};
+use crate::output::{self, Messages, StdoutState};
 use crate::program::{ProviderChoice, ProviderName};
 use crate::provider::{self, Provider, ProviderOptions, SandboxPreparation};
 
@@ -35,17 +34,27 @@ const DEMO_SCENARIO: &str = include_str!("../../../../../scenarios/story.yaml");
 const VIRTUAL_START_TIME: &str = "2026-01-01T00:00:00Z";
 
 /// Runs a scenario and prints its report.
-pub(in crate::commands) fn simulate(options: &SandboxRunOptions) -> Result<Exit, CommandFailure> {
+pub(in crate::commands) fn simulate(
+    options: &SandboxRunOptions,
+    messages: &mut Messages<'_>,
+) -> Result<Exit, CommandFailure> {
     let text = std::fs::read_to_string(&options.scenario).map_err(|cause| {
         CommandFailure::bad_input(Problem::new(format!("{}: cannot be read: {cause}", options.scenario.display())))
     })?;
-    let NamedScenario { mut scenario, provider } = read_scenario(&text, &options.scenario, options.provider)?;
+    let NamedScenario { mut scenario, provider, feature_gates } =
+        read_scenario(&text, &options.scenario, options.provider)?;
+    apply_options(&mut scenario, options)?;
+    let mut settings = options.settings.clone();
+    if let Some(gates) = feature_gates {
+        settings.feature_gates = gates;
+    }
+    for gate in settings.feature_gates.enabled_without_effect() {
+        messages.print_warning(format_args!("the feature gate {gate} has no effect in this version"));
+    }
     let provider = provider::load(ProviderOptions {
-        aws: Some(aws_settings(&scenario, options.aws.clone())),
+        aws: Some(aws_settings(&scenario, &settings, options.aws.clone())),
         ..ProviderOptions::new(provider, options.instance_types.as_deref())
     })?;
-    apply_options(&mut scenario, options)?;
-    let settings = controller_settings(&scenario, options)?;
     // Virtual time stops while any task can run, and jumps to the next timer when all tasks wait.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build();
     let runtime = runtime.context("cannot start the runtime").map_err(CommandFailure::ExecutionFailed)?;
@@ -57,12 +66,13 @@ pub(in crate::commands) fn simulate(options: &SandboxRunOptions) -> Result<Exit,
             .map_err(CommandFailure::ExecutionFailed)?;
         let clock = Clock::with_jumps(start);
         // All tasks run on this thread, so that the log of this thread has the lines of all.
-        let (collected, layer) = CollectedOutput::new(clock);
-        let layer = match options.log_level {
-            Some(level) => layer.beside(controller_process::log_level(level)),
-            None => layer,
-        };
-        let stderr = options.log_level.map(|level| stderr_layer(level, clock).beside(LOG_LEVEL_OF_EXPECTATIONS));
+        let collected = CollectedOutput::new(clock, &scenario);
+        let (mut layer, mut stderr) =
+            (collected.log_layer(), options.log_level.map(|level| stderr_layer(level, clock)));
+        if let (Some(_), Some(level)) = (&layer, options.log_level) {
+            layer = layer.map(|layer| layer.beside(controller_process::log_level(level)));
+            stderr = stderr.map(|stderr| stderr.beside(LOG_LEVEL_OF_EXPECTATIONS));
+        }
         let _log = tracing::subscriber::set_default(tracing_subscriber::registry().with(layer).with(stderr));
         let timing = if scenario.instant { Timing::INSTANT } else { Timing::LIFELIKE };
         let cluster = Cluster::start(ClusterConfig { clock, seed: options.seed, timing });
@@ -174,34 +184,40 @@ fn controllers_under_test(
     .boxed()
 }
 
-/// A scenario, and the provider that serves its NodePools.
+/// A scenario, with what this program reads from it.
 struct NamedScenario {
     scenario: Scenario,
+    /// Provider that serves its NodePools.
     provider: ProviderName,
+    /// Feature gates instead of those of the command line; `None` if it has none.
+    feature_gates: Option<FeatureGates>,
 }
 
 /// Parses a scenario and selects its provider. The error lists every mistake.
 fn read_scenario(text: &str, path: &Path, choice: ProviderChoice) -> Result<NamedScenario, CommandFailure> {
-    let scenario = Scenario::parse(text).map_err(|mistakes| {
-        let problem = |mistake: &ScenarioError| {
-            let line = mistake.line.map_or_else(String::new, |line| format!(", line {line}"));
-            Problem::new(format!("{}{line}: {}", path.display(), ScenarioError { line: None, ..mistake.clone() }))
-        };
-        CommandFailure::BadInput(mistakes.iter().map(problem).collect())
-    })?;
-    // A text that is a scenario is a tree.
-    let tree = serde_yaml_ng::from_str(text).unwrap_or_default();
-    let default = scenario.provider.map_or(choice.default, |name| match name {
-        ScenarioProvider::Kwok => ProviderName::Kwok,
-        ScenarioProvider::Aws => ProviderName::Aws,
+    let problem = |mistake: &ScenarioError| {
+        let line = mistake.line.map_or_else(String::new, |line| format!(", line {line}"));
+        Problem::new(format!("{}{line}: {}", path.display(), ScenarioError { line: None, ..mistake.clone() }))
+    };
+    let scenario =
+        Scenario::parse(text).map_err(|mistakes| CommandFailure::BadInput(mistakes.iter().map(problem).collect()))?;
+    let feature_gates = scenario.controller.feature_gates.as_deref().map(FeatureGates::parse_strictly).transpose();
+    let feature_gates = feature_gates.map_err(|why| {
+        let field = "controller.featureGates".to_owned();
+        let line = yaml::value_lines(text).ok().and_then(|lines| lines.line_of(&field));
+        problem(&ScenarioError { line, path: field, why })
     });
-    let provider = scenario_provider(&tree, path, ProviderChoice { default, ..choice });
-    let provider = provider.map_err(CommandFailure::bad_input)?;
-    Ok(NamedScenario { scenario, provider })
+    match (scenario_provider(&scenario, path, choice), feature_gates) {
+        (Ok(provider), Ok(feature_gates)) => Ok(NamedScenario { scenario, provider, feature_gates }),
+        (provider, gates) => {
+            Err(CommandFailure::BadInput([gates.err(), provider.err()].into_iter().flatten().collect()))
+        }
+    }
 }
 
-/// Returns the settings of the AWS provider with those of the scenario.
-fn aws_settings(scenario: &Scenario, mut settings: AwsSettings) -> AwsSettings {
+/// Returns the settings of the AWS provider with those of the scenario and of the controllers.
+fn aws_settings(scenario: &Scenario, controllers: &Settings, mut settings: AwsSettings) -> AwsSettings {
+    controllers.apply_to_aws(&mut settings);
     settings.enable_zonal_shift |= scenario.controller.enable_zonal_shift;
     if let Some(queue) = &scenario.controller.interruption_queue {
         settings.interruption_queue = Some(queue.clone()).filter(|queue| !queue.is_empty());
@@ -209,30 +225,17 @@ fn aws_settings(scenario: &Scenario, mut settings: AwsSettings) -> AwsSettings {
     settings
 }
 
-/// Returns the settings of the controllers with those of the scenario.
-fn controller_settings(scenario: &Scenario, options: &SandboxRunOptions) -> Result<Settings, CommandFailure> {
-    let mut settings = options.settings.clone();
-    if let Some(gates) = &scenario.controller.feature_gates {
-        settings.feature_gates = FeatureGates::parse(gates, &mut settings.warnings).map_err(|why| {
-            let problem = format!("{}: controller.featureGates: {why}", options.scenario.display());
-            CommandFailure::bad_input(Problem::new(problem))
-        })?;
-    }
-    Ok(settings)
-}
-
 /// Applies the options that change a scenario. Fails with all options that do not fit it.
 fn apply_options(scenario: &mut Scenario, options: &SandboxRunOptions) -> Result<(), CommandFailure> {
     let mut problems = Vec::new();
-    if let Some(until) = options.until {
-        if let Err(why) = Scenario::check_length(until) {
-            problems.push(Problem::new(format!("--until: {why}")));
-        }
-        scenario.until = until;
-        scenario.steps.retain(|step| step.at <= until);
+    let until = options.until.unwrap_or(scenario.until);
+    if options.until.is_some()
+        && let Err(reasons) = scenario.set_length(until)
+    {
+        problems.extend(reasons.into_iter().map(|why| Problem::new(format!("--until: {why}"))));
     }
     for fault in &options.faults {
-        if let Err(why) = fault.check_active(Duration::ZERO, scenario.until) {
+        if let Err(why) = fault.check_active(Duration::ZERO, until) {
             problems.push(Problem::new(format!("--faults: {why}")));
         }
     }

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use kerf_aws::memory::{
-    Account, AwsFault, AwsFaultRule, LaunchFailure, LaunchedInstance, MemoryAws, PoolPattern, StockOut, matches_pattern,
+    Account, AwsFault, AwsFaultRule, LaunchFailure, LaunchedInstance, MemoryAws, PoolPattern, StockOut,
+    matches_pattern, operation_actions, operation_names,
 };
 use kerf_aws::ports::ec2::{Ec2CapacityReservation, InstanceStatus, ScheduledEvent, StatusCheck};
 use kerf_aws::ports::{Tags, ZonalShiftRecord};
@@ -50,21 +51,26 @@ impl AccountSteps<'_> {
     }
 
     fn change_market(self, step: &AwsStep, record: &mut impl FnMut(&str, Option<Outcome>)) {
-        if let Some(own) = &step.stock_out {
-            let pools = pattern(&own.instance_type, &own.zone, &own.capacity_type);
+        let stock_out = step.stock_out.as_ref().map(|own| {
+            let pools = self.known_pools(pattern(&own.instance_type, &own.zone, &own.capacity_type))?;
             let until = own.duration.map(|duration| self.after(duration));
             self.aws.change_market(|market| market.add_stock_out(StockOut { pools, until }));
-        }
+            Ok(())
+        });
+        record("stockOut", stock_out);
         record("restock", step.restock.as_ref().map(|pools| self.restock(pools)));
         record("price", step.price.as_ref().map(|price| self.set_price(price)));
         if let Some(own) = step.spot_market {
             self.aws.set_spot_price_interval(own.change_every);
         }
-        if let Some(own) = &step.launch_failure {
-            let pools = pattern(&own.pools.instance_type, &own.pools.zone, &own.pools.capacity_type);
+        let launch_failure = step.launch_failure.as_ref().map(|own| {
+            let PoolSelector { instance_type, zone, capacity_type } = &own.pools;
+            let pools = self.known_pools(pattern(instance_type, zone, capacity_type))?;
             let failure = LaunchFailure { pools, reason: own.reason.clone(), times: own.count };
             self.aws.change_market(|market| market.add_launch_failure(failure));
-        }
+            Ok(())
+        });
+        record("launchFailure", launch_failure);
         if let Some(fleets) = step.empty_fleets {
             self.aws.change_market(|market| market.answer_nothing(fleets));
         }
@@ -109,7 +115,7 @@ impl AccountSteps<'_> {
             "deleteInstanceProfiles",
             step.delete_instance_profiles.as_ref().map(|names| {
                 let deleted = aws.remove_instance_profiles(|name| matches_pattern(names, name));
-                found(!deleted.is_empty(), || format!("no instance profile has a name like {names}"))
+                require(!deleted.is_empty(), || format!("no instance profile has a name like {names}"))
             }),
         );
         record("subnetAddresses", step.subnet_addresses.as_ref().map(|own| self.set_subnet_addresses(own)));
@@ -120,26 +126,35 @@ impl AccountSteps<'_> {
                 account.vcpu_quotas.extend(quotas);
                 account.volume_gib_quota = quota.volume_gib.or(account.volume_gib_quota);
             }
-            account.disabled_kms_keys.extend(step.disable_kms_keys.iter().cloned());
-            account.disabled_kms_keys.retain(|key| !step.enable_kms_keys.contains(key));
-            account.queues.extend(step.create_queue.clone());
-            account.denied_actions.extend(step.deny.iter().cloned());
-            account.denied_actions.retain(|action| !step.allow.contains(action));
-            account.unmapped_roles.extend(step.unmap_role.clone());
-            account.unmapped_roles.retain(|role| step.map_role.as_ref() != Some(role));
+            for key in &step.disable_kms_keys {
+                let is_changed = account.disabled_kms_keys.insert(key.clone());
+                record("disableKmsKeys", Some(require(is_changed, || format!("the key {key} is disabled already"))));
+            }
+            for key in &step.enable_kms_keys {
+                let is_changed = account.disabled_kms_keys.remove(key);
+                record("enableKmsKeys", Some(require(is_changed, || format!("the key {key} is not disabled"))));
+            }
+            if let Some(queue) = &step.create_queue {
+                let is_changed = account.queues.insert(queue.clone());
+                record("createQueue", Some(require(is_changed, || format!("the queue {queue} exists already"))));
+            }
+            step.deny.iter().for_each(|action| record("deny", Some(deny(account, action))));
+            step.allow.iter().for_each(|action| record("allow", Some(allow(account, action))));
+            record("unmapRole", step.unmap_role.as_ref().map(|role| unmap_role(account, role)));
+            record("mapRole", step.map_role.as_ref().map(|role| map_role(account, role)));
         });
         record(
             "deleteQueue",
             step.delete_queue.as_ref().map(|name| {
                 let is_deleted = aws.change_account(|account| account.queues.remove(name));
-                found(is_deleted, || format!("there is no queue {name}"))
+                require(is_deleted, || format!("there is no queue {name}"))
             }),
         );
         record(
             "sendMessage",
             step.send_message.as_ref().map(|body| {
                 let is_sent = aws.send_message(self.cluster_name, body.as_str());
-                found(is_sent, || format!("there is no queue {}", self.cluster_name))
+                require(is_sent, || format!("there is no queue {}", self.cluster_name))
             }),
         );
         record("zonalShift", step.zonal_shift.as_ref().map(|own| self.begin_zonal_shift(own)));
@@ -150,6 +165,15 @@ impl AccountSteps<'_> {
         record(
             "callFault",
             step.call_fault.as_ref().map(|own| {
+                let is_known = own.operation.is_empty() || operation_names().any(|name| name == own.operation);
+                require(is_known, || {
+                    let names: Vec<&str> = operation_names().collect();
+                    format!(
+                        "operation: the EC2 in memory has no operation {}; use one of {}",
+                        own.operation,
+                        names.join(", ")
+                    )
+                })?;
                 self.aws.add_fault(self.fault_rule(own));
                 Ok(())
             }),
@@ -171,13 +195,19 @@ impl AccountSteps<'_> {
         instances.sort_by_key(|launched| (launched.instance.launched_at, launched.instance.id.clone()));
         let acted = instances.iter().filter(|launched| act(&launched.instance.id));
         let count = acted.take(selector.count.unwrap_or(1)).count();
-        found(count > 0, || "no live instance matches, or the action does not apply to it".to_owned())
+        require(count > 0, || "no live instance matches, or the action does not apply to it".to_owned())
+    }
+
+    /// Returns the pattern. Fails if it matches no pool of the account.
+    fn known_pools(self, pools: PoolPattern) -> Result<PoolPattern, String> {
+        require(self.aws.has_pool(&pools), || "no pool has such an instance type, zone and capacity type".to_owned())?;
+        Ok(pools)
     }
 
     fn restock(self, pools: &PoolSelector) -> Outcome {
         let pools = pattern(&pools.instance_type, &pools.zone, &pools.capacity_type);
         let ended = self.aws.change_market(|market| market.end_stock_outs(&pools));
-        found(ended > 0, || "there is no stock-out of these pools".to_owned())
+        require(ended > 0, || "there is no stock-out of these pools".to_owned())
     }
 
     fn set_price(self, own: &PriceStep) -> Outcome {
@@ -188,7 +218,9 @@ impl AccountSteps<'_> {
             let zones: Vec<String> = account.zones.iter().map(|zone| zone.name.clone()).collect();
             (zones, account.instance_type(&own.instance_type).is_some())
         });
-        found(is_known, || format!("instanceType: EC2 has no type {}", own.instance_type))?;
+        require(is_known, || format!("instanceType: EC2 has no type {}", own.instance_type))?;
+        let has_zone = own.zone.as_ref().is_none_or(|zone| zones.contains(zone));
+        require(has_zone, || format!("zone: there is no such zone; use one of {}", zones.join(", ")))?;
         self.aws.change_market(|market| match own.capacity_type {
             CapacityTypeName::OnDemand => market.set_on_demand_price(&own.instance_type, price),
             CapacityTypeName::Spot => {
@@ -226,7 +258,7 @@ impl AccountSteps<'_> {
         let tags: Tags = if own.tags.is_empty() { Tags::from([discovery()]) } else { own.tags.clone() };
         self.aws.change_account(|account| {
             let zone_id = zone_id(account, &own.zone)?;
-            found(account.instance_type(&own.instance_type).is_some(), || {
+            require(account.instance_type(&own.instance_type).is_some(), || {
                 format!("instanceType: EC2 has no type {}", own.instance_type)
             })?;
             let count = i32::try_from(own.count).unwrap_or(i32::MAX);
@@ -253,12 +285,12 @@ impl AccountSteps<'_> {
 
     fn expire_reservation(self, id: &str) -> Outcome {
         let is_known = self.aws.expire_capacity_reservation(id);
-        found(is_known, || format!("there is no capacity reservation {id}"))
+        require(is_known, || format!("there is no capacity reservation {id}"))
     }
 
     fn change_tags(self, own: &TagsStep) -> Outcome {
         let changed = self.aws.change_tags(|id| matches_pattern(&own.resources, id), &own.add, &own.remove);
-        found(changed > 0, || format!("no resource has an ID like {}", own.resources))
+        require(changed > 0, || format!("no resource has an ID like {}", own.resources))
     }
 
     fn set_subnet_addresses(self, own: &SubnetAddressesStep) -> Outcome {
@@ -269,7 +301,7 @@ impl AccountSteps<'_> {
             |subnet| matches(&own.subnet, &subnet.id) && matches(&own.zone, &subnet.zone),
             own.free,
         );
-        found(changed > 0, || "no subnet matches".to_owned())
+        require(changed > 0, || "no subnet matches".to_owned())
     }
 
     fn fault_rule(self, own: &CallFaultStep) -> AwsFaultRule {
@@ -309,7 +341,7 @@ impl AccountSteps<'_> {
         self.change_shifts(zone, |zone_id, shifts| {
             let before = shifts.len();
             shifts.retain(|shift| shift.away_from != zone_id);
-            found(shifts.len() < before, || format!("no shift away from {zone} is active"))
+            require(shifts.len() < before, || format!("no shift away from {zone} is active"))
         })
     }
 
@@ -323,8 +355,9 @@ impl AccountSteps<'_> {
     }
 }
 
-fn found(is_found: bool, problem: impl FnOnce() -> String) -> Outcome {
-    if is_found { Ok(()) } else { Err(problem()) }
+/// Fails with the problem unless the condition holds.
+fn require(holds: bool, problem: impl FnOnce() -> String) -> Outcome {
+    if holds { Ok(()) } else { Err(problem()) }
 }
 
 fn pattern(instance_type: &str, zone: &str, capacity_type: &str) -> PoolPattern {
@@ -340,13 +373,37 @@ fn zone_id(account: &Account, zone: &str) -> Result<String, String> {
     })
 }
 
+fn deny(account: &mut Account, action: &str) -> Outcome {
+    require(operation_actions().any(|known| known == action), || {
+        let service = action.split_once(':').map_or("", |(service, _)| service);
+        let of_service = |known: &String| known.split_once(':').is_some_and(|(name, _)| name == service);
+        let mut names: Vec<String> = operation_actions().filter(of_service).collect();
+        if names.is_empty() {
+            names = operation_actions().collect();
+        }
+        format!("the EC2 in memory has no action {action}; use one of {}", names.join(", "))
+    })?;
+    require(account.denied_actions.insert(action.to_owned()), || format!("{action} is denied already"))
+}
+
+fn allow(account: &mut Account, action: &str) -> Outcome {
+    require(account.denied_actions.remove(action), || format!("{action} is not denied"))
+}
+
+fn unmap_role(account: &mut Account, role: &str) -> Outcome {
+    require(account.roles.contains(role), || {
+        let names: Vec<&str> = account.roles.iter().map(String::as_str).collect();
+        format!("the account has no role {role}; use one of {}", names.join(", "))
+    })?;
+    require(account.unmapped_roles.insert(role.to_owned()), || format!("the role {role} has no access entry already"))
+}
+
+fn map_role(account: &mut Account, role: &str) -> Outcome {
+    require(account.unmapped_roles.remove(role), || format!("the role {role} has not lost its access entry"))
+}
+
 fn is_selected(selector: &InstanceSelector, launched: &LaunchedInstance) -> bool {
     let instance = &launched.instance;
-    let capacity_type = match (&instance.capacity_reservation_id, &instance.spot_request_id) {
-        (Some(_), _) => "reserved",
-        (None, Some(_)) => "spot",
-        (None, None) => "on-demand",
-    };
     let equals = |own: &Option<String>, value: &str| own.as_ref().is_none_or(|own| own == value);
     let matches = |own: &Option<String>, value: &str| own.as_ref().is_none_or(|own| matches_pattern(own, value));
     let pool = instance.tags.get("karpenter.sh/nodepool").map_or("", String::as_str);
@@ -356,5 +413,8 @@ fn is_selected(selector: &InstanceSelector, launched: &LaunchedInstance) -> bool
         && equals(&selector.pool, pool)
         && matches(&selector.instance_type, &instance.instance_type)
         && matches(&selector.zone, &instance.zone)
-        && equals(&selector.capacity_type, capacity_type)
+        && equals(&selector.capacity_type, launched.capacity_type())
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,7 +1,7 @@
 //! The EC2 in memory as the cloud of a sandbox: its instances boot, register the Nodes that their
 //! user data describes, and are compared with the NodeClaims.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -37,6 +37,9 @@ pub(crate) struct SimulatedEc2 {
     changes: CloudChanges,
     /// Name of the EKS cluster whose API server the sandbox is.
     cluster_name: String,
+    /// Time of the next change that only the clock causes, as [`SimulatedCloud::advance`] returned
+    /// it last.
+    planned: Mutex<Option<Timestamp>>,
 }
 
 impl SimulatedEc2 {
@@ -57,7 +60,7 @@ impl SimulatedEc2 {
 
     pub(super) fn new(aws: MemoryAws, changes: CloudChanges, cluster_name: String) -> Self {
         forward_changes(&aws, changes.clone());
-        Self { aws, changes, cluster_name }
+        Self { aws, changes, cluster_name, planned: Mutex::new(None) }
     }
 
     /// Returns the EC2.
@@ -111,17 +114,12 @@ impl LaunchFaults for SandboxFaults {
 fn listed(aws: &MemoryAws, launched: &LaunchedInstance, now: Timestamp) -> CloudInstance {
     let price = aws.price_of(launched).and_then(|price| u64::try_from(price.micro_dollars()).ok());
     let instance = &launched.instance;
-    let capacity_type = match (&instance.capacity_reservation_id, instance.lifecycle.as_deref()) {
-        (Some(_), _) => "reserved",
-        (None, Some("spot")) => "spot",
-        (None, Some(_) | None) => "on-demand",
-    };
     CloudInstance {
         provider_id: provider_id(launched),
         claim: instance.tags.get(CLAIM_TAG).cloned(),
         instance_type: instance.instance_type.clone(),
         zone: instance.zone.clone(),
-        capacity_type: capacity_type.to_owned(),
+        capacity_type: launched.capacity_type().to_owned(),
         launched_at: instance.launched_at.unwrap_or(now),
         state: match instance.state {
             InstanceStateName::Pending => InstanceState::Pending,
@@ -177,12 +175,16 @@ impl SimulatedCloud for SimulatedEc2 {
     }
 
     fn advance(&self, now: Timestamp) -> Option<Timestamp> {
-        if self.aws.next_transition_at().is_some_and(|at| at <= now) {
+        let due = self.planned.lock().unwrap_or_else(PoisonError::into_inner).take();
+        // A change of prices is never due in the account: its next one is always later than now.
+        if due.into_iter().chain(self.aws.next_transition_at()).any(|at| at <= now) {
             // Reading the instances carries out what is due.
             drop(self.aws.instances());
             self.changes.notify();
         }
-        self.aws.next_transition_at()
+        let next = self.aws.next_transition_at();
+        *self.planned.lock().unwrap_or_else(PoisonError::into_inner) = next;
+        next
     }
 
     fn node_registration(&self, provider_id: &str) -> Result<NodeRegistration, String> {
@@ -223,7 +225,11 @@ impl SimulatedCloud for SimulatedEc2 {
 
     fn perform(&self, step: &AwsStep) -> Result<(), Vec<String>> {
         let kubernetes_version = SANDBOX_KUBERNETES_VERSION;
-        AccountSteps { aws: &self.aws, cluster_name: &self.cluster_name, kubernetes_version }.perform(step)
+        let outcome =
+            AccountSteps { aws: &self.aws, cluster_name: &self.cluster_name, kubernetes_version }.perform(step);
+        // The time of the next change may have moved, for example to the end of a new reservation.
+        self.changes.notify();
+        outcome
     }
 
     fn describe_instances(&self) -> Value {
