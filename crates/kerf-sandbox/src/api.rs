@@ -45,9 +45,11 @@ pub(crate) mod status;
 pub(crate) mod storage;
 mod subresources;
 mod table;
+mod usage_metrics;
 mod watch;
 mod write;
 
+pub(crate) use bootstrap::create_default_storage_class;
 // For components that run in this process and use the store without HTTP.
 pub(crate) use selector::Selection;
 pub(crate) use server::ServerState;

@@ -13,6 +13,7 @@
 //! clients under test.
 
 mod attachments;
+mod autoscaler;
 mod cluster_events;
 mod component_client;
 mod control_plane;
@@ -59,7 +60,7 @@ pub use timing::{Delay, Timing};
 pub use volumes::VolumeController;
 
 use crate::api::storage::{ObjectKey, TableIx};
-use crate::api::{ApiServer, ApiServerConfig};
+use crate::api::{ApiServer, ApiServerConfig, create_default_storage_class};
 use crate::cloud::Cloud;
 
 /// Settings of a [`Cluster`].
@@ -91,6 +92,7 @@ pub(crate) enum WorkItem {
     DaemonSet(ObjectKey),
     Job(ObjectKey),
     CronJob(ObjectKey),
+    Autoscaler(ObjectKey),
     Budget(ObjectKey),
     /// Updates a node's taints, and its conditions if the kubelet stopped sending heartbeats.
     NodeHealth(ObjectKey),
@@ -136,7 +138,7 @@ impl Cluster {
     /// Starts a cluster without nodes. Must be called on a tokio runtime with time enabled.
     #[allow(clippy::large_types_passed_by_value, reason = "it is written out where a cluster is started")]
     pub fn start(config: ClusterConfig) -> Self {
-        Self::start_on_server(ApiServer::new(ApiServerConfig::new(config.clock, config.seed)), &config, None)
+        Self::start_on_server(new_server(&config), &config, None)
     }
 
     /// Starts a cluster on an independent copy of another API server's objects and attached cloud.
@@ -151,14 +153,7 @@ impl Cluster {
     #[allow(clippy::large_types_passed_by_value, reason = "it is written out where a cluster is started")]
     pub fn start_with_events(config: ClusterConfig) -> (Self, mpsc::UnboundedReceiver<ClusterEvent>) {
         let (sender, receiver) = mpsc::unbounded_channel();
-        (
-            Self::start_on_server(
-                ApiServer::new(ApiServerConfig::new(config.clock, config.seed)),
-                &config,
-                Some(sender),
-            ),
-            receiver,
-        )
+        (Self::start_on_server(new_server(&config), &config, Some(sender)), receiver)
     }
 
     fn start_on_server(
@@ -189,6 +184,13 @@ impl Cluster {
     pub fn instances(&self) -> &SimulatedInstances {
         &self.instances
     }
+}
+
+/// Returns an API server with the objects of a new cluster.
+fn new_server(config: &ClusterConfig) -> ApiServer {
+    let server = ApiServer::new(ApiServerConfig::new(config.clock, config.seed));
+    create_default_storage_class(&server, config.seed);
+    server
 }
 
 impl Drop for Cluster {

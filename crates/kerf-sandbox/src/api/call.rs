@@ -11,7 +11,9 @@ use serde_json::Value;
 use super::apply::{FieldManager, ManagedFields};
 use super::field::{self, FieldError};
 use super::json::{self, Parsed};
-use super::kinds::{WriteContext, core_event_to_events_v1, events_v1_event_to_core};
+use super::kinds::{
+    WriteContext, autoscaler_to_v1, autoscaler_to_v2, core_event_to_events_v1, events_v1_event_to_core,
+};
 use super::object;
 use super::protobuf;
 use super::registry::{Registry, Resource, ServedAs};
@@ -235,6 +237,7 @@ impl<'s> Call<'s> {
         match self.resource.served_as {
             ServedAs::AsStored => object,
             ServedAs::EventsV1 => events_v1_event_to_core(&object),
+            ServedAs::AutoscalingV1 => autoscaler_to_v2(&object),
             ServedAs::OtherVersion => {
                 let mut object = object;
                 let version = format!("{}/{}", self.resource.group, self.resource.storage_version);
@@ -255,6 +258,7 @@ pub(crate) fn to_served_form<'o>(resource: &Resource, object: &'o Value) -> Cow<
     match resource.served_as {
         ServedAs::AsStored => Cow::Borrowed(object),
         ServedAs::EventsV1 => Cow::Owned(core_event_to_events_v1(object)),
+        ServedAs::AutoscalingV1 => Cow::Owned(autoscaler_to_v1(object)),
         ServedAs::OtherVersion => {
             let mut served = object.clone();
             object::ensure_object(&mut served, &[]).insert("apiVersion".into(), resource.api_version().into());

@@ -5,11 +5,13 @@
 use bytes::Bytes;
 use http::Response;
 use serde_json::{Value, json};
+use smol_str::SmolStr;
 
 use super::kinds::SupportedVerbs;
 use super::registry::{Registry, Resource};
 use super::respond::{Body, JSON, respond};
 use super::status::{ApiResult, StatusError};
+use super::usage_metrics;
 
 /// The minor version of the Kubernetes release whose API the server implements.
 const KUBERNETES_MINOR_VERSION: u32 = 36;
@@ -53,7 +55,7 @@ pub(crate) fn handle_discovery(registry: &Registry, segments: &[&str], accept: &
     let legacy = |value: Value| Ok(respond(200, JSON, Bytes::from(value.to_string()).into(), &[]));
     match segments {
         ["api" | "apis"] if wants_aggregated => {
-            let groups = registry.groups().into_iter().filter(|(group, _)| group.is_empty() == (segments[0] == "api"));
+            let groups = groups(registry).into_iter().filter(|(group, _)| group.is_empty() == (segments[0] == "api"));
             let items: Vec<Value> =
                 groups.map(|(group, versions)| aggregated_group(registry, &group, &versions)).collect();
             let list = json!({"kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "metadata": {}, "items": items});
@@ -64,8 +66,7 @@ pub(crate) fn handle_discovery(registry: &Registry, segments: &[&str], accept: &
             "serverAddressByClientCIDRs": [{"clientCIDR": "0.0.0.0/0", "serverAddress": "127.0.0.1"}],
         })),
         ["apis"] => {
-            let groups: Vec<Value> = registry
-                .groups()
+            let groups: Vec<Value> = groups(registry)
                 .iter()
                 .filter(|(group, _)| !group.is_empty())
                 .map(|(group, versions)| group_of(group, versions, false))
@@ -73,14 +74,27 @@ pub(crate) fn handle_discovery(registry: &Registry, segments: &[&str], accept: &
             legacy(json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}))
         }
         ["apis", group] => {
-            let entry = registry.groups().into_iter().find(|(other, _)| other == group && !other.is_empty());
+            let entry = groups(registry).into_iter().find(|(other, _)| other == group && !other.is_empty());
             let (group, versions) = entry.ok_or_else(StatusError::no_such_api)?;
             legacy(group_of(&group, &versions, true))
         }
         ["api", version] => resources(registry, "", version).and_then(legacy),
+        ["apis", group, usage_metrics::VERSION] if usage_metrics::is_served(registry, group) => {
+            legacy(usage_metrics::resource_list())
+        }
         ["apis", group, version] => resources(registry, group, version).and_then(legacy),
         _ => Err(StatusError::no_such_api()),
     }
+}
+
+/// Returns the groups with their versions, the preferred version first. The API of a metrics server
+/// is among them, although it has no resources.
+fn groups(registry: &Registry) -> Vec<(SmolStr, Vec<SmolStr>)> {
+    let mut groups = registry.groups();
+    if usage_metrics::is_served(registry, usage_metrics::GROUP) {
+        groups.push((usage_metrics::GROUP.into(), vec![usage_metrics::VERSION.into()]));
+    }
+    groups
 }
 
 fn group_of<V: AsRef<str>>(group: &str, versions: &[V], with_type: bool) -> Value {
@@ -186,6 +200,7 @@ fn subresources(resource: &Resource) -> Vec<SubresourceInfo<'_>> {
         infos.push(match name.as_str() {
             "eviction" => ("eviction", "policy", "v1", "Eviction", &["create"]),
             "binding" => ("binding", "", "v1", "Binding", &["create"]),
+            "token" => ("token", "authentication.k8s.io", "v1", "TokenRequest", &["create"]),
             "finalize" => ("finalize", "", "", own_kind, &["update"]),
             other => (other, "", "", own_kind, CHANGE),
         });

@@ -87,6 +87,23 @@ mod tests {
     }
 
     #[test]
+    fn the_containers_of_a_stateful_set_may_mount_its_claim_templates() {
+        let set = |mount: &str| {
+            let container = json!({"name": "c", "image": "i", "volumeMounts": [{"name": mount, "mountPath": "/d"}]});
+            json!({"metadata": {"name": "db"}, "spec": {
+                "serviceName": "db", "selector": {"matchLabels": {"a": "b"}},
+                "template": {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [container]}},
+                "volumeClaimTemplates": [{"metadata": {"name": "data"}, "spec": {}}],
+            }})
+        };
+        assert_eq!(errors("apps/v1", "StatefulSet", set("data")), Vec::<String>::new());
+        assert_eq!(
+            errors("apps/v1", "StatefulSet", set("other")),
+            ["spec.template.spec.containers[0].volumeMounts[0].name: Not found: \"other\""]
+        );
+    }
+
+    #[test]
     fn decode_errors_unknown_fields_and_unknown_kinds_are_reported() {
         let pod = json!({"metadata": {"name": "a"}, "spec": {"containers": 3}});
         let report = dry_create_built_in("v1", "Pod", pod).unwrap_or_default();

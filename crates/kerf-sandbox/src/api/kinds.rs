@@ -4,6 +4,7 @@
 //! Defaults, preparation for writes and validation of a kind are a [`KindStrategy`] in the file of
 //! the kind's family. The request handlers never test for a kind by name.
 
+mod autoscaling;
 mod container;
 mod crd;
 mod defaults;
@@ -24,10 +25,21 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use jiff::Timestamp;
 use k8s_openapi::api::{
-    apps::v1 as apps, authentication::v1 as authentication, authorization::v1 as authorization,
-    autoscaling::v1 as autoscaling, batch::v1 as batch, coordination::v1 as coordination, core::v1 as core,
-    discovery::v1 as discovery, events::v1 as events_v1, networking::v1 as networking, node::v1 as node_v1,
-    policy::v1 as policy_v1, rbac::v1 as rbac, resource::v1 as dra, scheduling::v1 as scheduling,
+    apps::v1 as apps,
+    authentication::v1 as authentication,
+    authorization::v1 as authorization,
+    autoscaling::{v1 as autoscaling_v1, v2 as autoscaling_v2},
+    batch::v1 as batch,
+    coordination::v1 as coordination,
+    core::v1 as core,
+    discovery::v1 as discovery,
+    events::v1 as events_v1,
+    networking::v1 as networking,
+    node::v1 as node_v1,
+    policy::v1 as policy_v1,
+    rbac::v1 as rbac,
+    resource::v1 as dra,
+    scheduling::v1 as scheduling,
     storage::v1 as storage_v1,
 };
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1 as apiextensions;
@@ -40,7 +52,8 @@ use super::names::NameRule;
 use super::schema::RegisterSchema;
 use super::schema::register_schema;
 
-pub(crate) use events::{core_event_to_events_v1, events_v1_event_to_core};
+pub(crate) use autoscaling::{autoscaler_to_v1, autoscaler_to_v2};
+pub(crate) use events::{core_event_to_events_v1, events_v1_event_to_core, selectable_values};
 
 /// The verbs that clients may use on a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -249,7 +262,7 @@ fn core_kinds() -> Vec<BuiltInKind> {
             .with_strategy(workload::REPLICATION_CONTROLLER),
         built_in_kind::<core::ResourceQuota>(&["quota"]).with_status().with_strategy(policy::QUOTA),
         built_in_kind::<core::Secret>(&[]).selectable(&[("type", "")]).with_strategy(small_kinds::SECRET),
-        built_in_kind::<core::ServiceAccount>(&["sa"]),
+        built_in_kind::<core::ServiceAccount>(&["sa"]).subresources(&["token"]),
         built_in_kind::<core::Service>(&["svc"])
             .in_category_all()
             .with_status()
@@ -286,6 +299,14 @@ fn workload_kinds() -> Vec<BuiltInKind> {
             .with_generation()
             .subresources(&["scale"])
             .with_strategy(workload::STATEFUL_SET),
+        built_in_kind::<autoscaling_v1::HorizontalPodAutoscaler>(&["hpa"])
+            .in_category_all()
+            .with_status()
+            .with_strategy(autoscaling::HORIZONTAL_POD_AUTOSCALER),
+        built_in_kind::<autoscaling_v2::HorizontalPodAutoscaler>(&["hpa"])
+            .in_category_all()
+            .with_status()
+            .with_strategy(autoscaling::HORIZONTAL_POD_AUTOSCALER),
         built_in_kind::<batch::CronJob>(&["cj"])
             .in_category_all()
             .with_status()
@@ -361,7 +382,8 @@ pub(crate) fn schema_registrations() -> Vec<RegisterSchema> {
     let mut registrations: Vec<RegisterSchema> = built_in_kinds().iter().map(|kind| kind.register_schema).collect();
     registrations.extend([
         register_schema::<policy_v1::Eviction> as RegisterSchema,
-        register_schema::<autoscaling::Scale>,
+        register_schema::<authentication::TokenRequest>,
+        register_schema::<autoscaling_v1::Scale>,
         register_schema::<meta::DeleteOptions>,
         register_schema::<meta::Status>,
     ]);

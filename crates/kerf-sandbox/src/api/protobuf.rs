@@ -1,6 +1,6 @@
-//! Decodes request bodies in protobuf. kubectl commands that use a typed client
-//! (`create namespace`, `create deployment`, `auth can-i`, `drain --disable-eviction`) send it and
-//! do not retry with JSON. Responses are never encoded as protobuf.
+//! Decodes request bodies in protobuf. kubectl commands that use a typed client (every form of
+//! `kubectl create`, `autoscale`, `auth can-i`, `debug`, `drain --disable-eviction`) send it and do
+//! not retry with JSON. Responses are never encoded as protobuf.
 //!
 //! The tables in `messages` cover the bodies of these commands. A body of another kind, or with
 //! another field whose value is not zero or empty, is rejected with 415, as by a server that
@@ -9,11 +9,14 @@
 
 mod messages;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
 use serde_json::{Map, Value};
 
 /// The prefix of every protobuf body in Kubernetes.
 const MAGIC: &[u8] = b"k8s\0";
-/// The maximum nesting depth. The deepest known message, a container of a CronJob, has nine levels.
+/// The maximum nesting depth. The deepest known messages, in the pods of a CronJob, have twelve
+/// levels.
 const MAX_MESSAGE_DEPTH: usize = 16;
 
 /// A field: its number, its JSON name and its type.
@@ -21,19 +24,32 @@ type MessageField = (u64, &'static str, ProtoFieldType);
 
 #[derive(Clone, Copy)]
 enum ProtoFieldType {
+    /// A string that Go's encoder also writes if the field is not set, as an empty one. An empty
+    /// one is left out.
     String,
+    /// A string that may be empty.
+    OptionalString,
     /// A number. Zero is a value like any other.
     Number,
     /// A number that Go's encoder also writes if the field is not set, as zero. Zero is left out.
     NonZeroNumber,
     Bool,
+    /// A bool that Go's encoder also writes if the field is not set, as false. False is left out.
+    Flag,
     /// A list of strings; one field per item.
     Strings,
+    /// A list of numbers; one field per item.
+    Numbers,
     Message(&'static [MessageField]),
     /// A list of messages; one field per item.
     Messages(&'static [MessageField]),
+    /// A message whose fields JSON shows as fields of the message around it. It has no name.
+    Inline(&'static [MessageField]),
     /// A map of strings; one field per entry.
     StringMap,
+    /// A map of bytes, which JSON shows as base64; one field per entry.
+    BytesMap,
+    Quantity,
     /// A map of quantities; one field per entry.
     QuantityMap,
     IntOrString,
@@ -49,11 +65,19 @@ pub(crate) fn parse(body: &[u8]) -> Option<Value> {
     let bytes =
         |number: u64| envelope.iter().find(|(field, _)| *field == number).and_then(|(_, content)| content.bytes());
     let type_meta = decode_message(bytes(1)?, TYPE_META, MAX_MESSAGE_DEPTH)?;
-    let kind = type_meta.get("kind").and_then(Value::as_str)?;
-    let (_, fields_of_kind) = messages::KINDS.iter().find(|(other, _)| *other == kind)?;
+    let type_field = |name: &str| type_meta.get(name).and_then(Value::as_str).unwrap_or_default();
+    let fields_of_kind = fields_of_kind(type_field("apiVersion"), type_field("kind"))?;
     let mut object = decode_message(bytes(2).unwrap_or_default(), fields_of_kind, MAX_MESSAGE_DEPTH)?;
     object.extend(type_meta.clone());
     Some(object.into())
+}
+
+/// Returns the table of a kind, or `None` if there is none.
+fn fields_of_kind(api_version: &str, kind: &str) -> Option<&'static [MessageField]> {
+    let of_version =
+        messages::KINDS_OF_VERSIONS.iter().find(|(version, other, _)| (*version, *other) == (api_version, kind));
+    let of_any_version = || messages::KINDS.iter().find(|(other, _)| *other == kind).map(|(_, fields)| *fields);
+    of_version.map(|(_, _, fields)| *fields).or_else(of_any_version)
 }
 
 /// Decodes one message by the table of its fields. Returns `None` if the message is malformed, is
@@ -75,20 +99,27 @@ fn decode_message(bytes: &[u8], known_fields: &[MessageField], max_depth: usize)
         let text = || content.text().map(Value::from);
         let value = match field_type {
             ProtoFieldType::Skip => continue,
-            ProtoFieldType::NonZeroNumber if content.is_zero() => continue,
-            ProtoFieldType::String => text()?,
+            ProtoFieldType::String | ProtoFieldType::NonZeroNumber | ProtoFieldType::Flag if content.is_zero() => {
+                continue;
+            }
+            ProtoFieldType::String | ProtoFieldType::OptionalString => text()?,
             ProtoFieldType::Number | ProtoFieldType::NonZeroNumber => (content.number()? as i64).into(),
-            ProtoFieldType::Bool => (content.number()? != 0).into(),
+            ProtoFieldType::Bool | ProtoFieldType::Flag => (content.number()? != 0).into(),
             ProtoFieldType::Message(inner) => decode_message(content.bytes()?, inner, max_depth - 1)?.into(),
+            ProtoFieldType::Inline(inner) => {
+                object.extend(decode_message(content.bytes()?, inner, max_depth - 1)?);
+                continue;
+            }
+            ProtoFieldType::Quantity => decode_quantity(content.bytes()?)?.into(),
             ProtoFieldType::IntOrString => decode_int_or_string(content.bytes()?)?,
             ProtoFieldType::Strings => list_with_item(&mut object, name, text()?),
+            ProtoFieldType::Numbers => list_with_item(&mut object, name, (content.number()? as i64).into()),
             ProtoFieldType::Messages(inner) => {
                 let item = decode_message(content.bytes()?, inner, max_depth - 1)?;
                 list_with_item(&mut object, name, item.into())
             }
-            ProtoFieldType::StringMap | ProtoFieldType::QuantityMap => {
-                let (key, value) =
-                    decode_map_entry(content.bytes()?, matches!(field_type, ProtoFieldType::QuantityMap))?;
+            ProtoFieldType::StringMap | ProtoFieldType::BytesMap | ProtoFieldType::QuantityMap => {
+                let (key, value) = decode_map_entry(content.bytes()?, *field_type)?;
                 let mut map = object.remove(*name).and_then(|map| map.as_object().cloned()).unwrap_or_default();
                 map.insert(key, value.into());
                 map.into()
@@ -96,8 +127,6 @@ fn decode_message(bytes: &[u8], known_fields: &[MessageField], max_depth: usize)
         };
         object.insert((*name).into(), value);
     }
-    // Go's encoder writes a string that is not set as an empty one, so empty strings are left out.
-    object.retain(|_, value| value.as_str() != Some(""));
     Some(object)
 }
 
@@ -122,18 +151,24 @@ fn decode_int_or_string(bytes: &[u8]) -> Option<Value> {
     Some(if is_text { text.into() } else { number.into() })
 }
 
-/// Decodes an entry of a map. A quantity is a message with one string.
-fn decode_map_entry(bytes: &[u8], values_are_quantities: bool) -> Option<(String, String)> {
+/// Decodes a quantity, which is a message with one string.
+fn decode_quantity(bytes: &[u8]) -> Option<String> {
+    let mut quantity = String::new();
+    for (_, text) in split_fields(bytes)? {
+        quantity = text.text()?.into();
+    }
+    Some(quantity)
+}
+
+/// Decodes an entry of a map of this type.
+fn decode_map_entry(bytes: &[u8], map_type: ProtoFieldType) -> Option<(String, String)> {
     let (mut key, mut value) = (String::new(), String::new());
     for (field, content) in split_fields(bytes)? {
-        match field {
-            1 => key = content.text()?.into(),
-            2 if values_are_quantities => {
-                for (_, text) in split_fields(content.bytes()?)? {
-                    value = text.text()?.into();
-                }
-            }
-            2 => value = content.text()?.into(),
+        match (field, map_type) {
+            (1, _) => key = content.text()?.into(),
+            (2, ProtoFieldType::QuantityMap) => value = decode_quantity(content.bytes()?)?,
+            (2, ProtoFieldType::BytesMap) => value = BASE64.encode(content.bytes()?),
+            (2, _) => value = content.text()?.into(),
             _ => return None,
         }
     }

@@ -27,6 +27,8 @@ pub(crate) enum ServedAs {
     AsStored,
     /// Events, which are stored as `v1`, in the form of `events.k8s.io/v1`.
     EventsV1,
+    /// HorizontalPodAutoscalers, which are stored as `v2`, in the form of `autoscaling/v1`.
+    AutoscalingV1,
     /// Objects of another version of the same custom resource.
     OtherVersion,
 }
@@ -88,11 +90,18 @@ impl Resource {
         if self.group.is_empty() { self.version.to_string() } else { format!("{}/{}", self.group, self.version) }
     }
 
+    /// Returns the labels and the values of the selectable fields of an object in its stored form.
     pub(crate) fn selector_attributes(&self, object: &Value) -> SelectorAttributes {
-        object::selector_attributes(
+        let attributes = object::selector_attributes(
             object,
             self.selectable.iter().map(|(path, missing)| (path.as_str(), missing.as_str())),
-        )
+        );
+        // Both API versions of Events select by the same values, under different names.
+        let is_event = self.plural == "events" && !self.is_custom();
+        if is_event {
+            return SelectorAttributes { fields: kinds::selectable_values(object).collect(), ..attributes };
+        }
+        attributes
     }
 
     /// Returns the value of a selectable field of a stored object, or `None` if the field is not
@@ -138,14 +147,23 @@ pub(crate) struct Registry {
 }
 
 impl Registry {
-    /// Returns the built-in resources, each with its own table. Both versions of Events share one.
+    /// Returns the built-in resources, each with its own table. Both versions of Events share one,
+    /// and so do both versions of HorizontalPodAutoscalers.
     pub(crate) fn built_in(storage: &ObjectStore) -> Self {
         let mut registry = Self::default();
         let events = storage.create_table();
+        let autoscalers = storage.create_table();
         for kind in BUILT_IN_KINDS.iter() {
-            let is_event = kind.plural == "events";
-            let table = if is_event { events } else { storage.create_table() };
-            let served_as = if kind.group == "events.k8s.io" { ServedAs::EventsV1 } else { ServedAs::AsStored };
+            let table = match kind.plural {
+                "events" => events,
+                "horizontalpodautoscalers" => autoscalers,
+                _ => storage.create_table(),
+            };
+            let served_as = match (kind.group, kind.version) {
+                ("events.k8s.io", _) => ServedAs::EventsV1,
+                ("autoscaling", "v1") => ServedAs::AutoscalingV1,
+                _ => ServedAs::AsStored,
+            };
             registry.insert(Resource::built_in(kind, table, served_as));
         }
         registry

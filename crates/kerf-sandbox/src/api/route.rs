@@ -15,7 +15,7 @@ use super::respond::{Body, JSON, Reply, ResponseForm, negotiate, respond};
 use super::server::ServerState;
 use super::status::{ApiResult, StatusError};
 use super::watch::watch;
-use super::{cloud_account, delete, discovery, openapi, read, subresources, table, write};
+use super::{cloud_account, delete, discovery, openapi, read, subresources, table, usage_metrics, write};
 
 /// Faults that are injected into one request. By default there are none.
 #[derive(Clone, Copy, Debug, Default)]
@@ -52,6 +52,9 @@ pub(crate) fn route(
         RequestPath::Resource(target) => target,
     };
     let Some(resource) = registry.get(&target.group, &target.version, &target.resource).cloned() else {
+        if usage_metrics::is_served(&registry, &target.group) {
+            return Err(usage_metrics::unavailable(&target));
+        }
         let known = registry.has_group(&target.group);
         return Err(if known { StatusError::no_such_resource() } else { StatusError::no_such_api() });
     };

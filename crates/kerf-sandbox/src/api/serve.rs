@@ -26,6 +26,7 @@ use self::connection::ConnectionLimits;
 use super::respond::error_response;
 use super::server::ApiServer;
 use super::status::StatusError;
+use super::subresources::is_same_secret;
 
 /// The maximum time of a TLS handshake.
 const TLS_HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -138,7 +139,7 @@ async fn serve_client(stream: TcpStream, acceptor: TlsAcceptor, server: ApiServe
     let handle = move |request: Request<Incoming>| {
         let (mut server, token) = (server.clone(), token.clone());
         async move {
-            if is_authorized(request.headers(), &token) {
+            if is_authorized(request.headers(), &token, &server) {
                 server.call(request).await
             } else {
                 Ok(error_response(&StatusError::unauthorized()))
@@ -148,16 +149,14 @@ async fn serve_client(stream: TcpStream, acceptor: TlsAcceptor, server: ApiServe
     connection::serve(stream, ConnectionLimits::DEFAULT, handle).await;
 }
 
-/// Returns true if the request has the token. All bytes are compared, so that the time reveals
-/// nothing.
-fn is_authorized(headers: &HeaderMap, token: &str) -> bool {
+/// Returns true if the request has the token of the kubeconfig or a valid one of a service account.
+fn is_authorized(headers: &HeaderMap, token: &str, server: &ApiServer) -> bool {
     let sent_token = headers
         .get(AUTHORIZATION)
         .and_then(|value| value.to_str().ok())
         .and_then(|value| value.strip_prefix("Bearer "));
     let sent_token = sent_token.unwrap_or_default().trim().as_bytes();
-    sent_token.len() == token.len()
-        && sent_token.iter().zip(token.as_bytes()).fold(0, |difference, (one, two)| difference | (one ^ two)) == 0
+    is_same_secret(sent_token, token.as_bytes()) || server.inner.accepts_token(sent_token)
 }
 
 /// The server's certificate authority, TLS configuration and token.

@@ -24,6 +24,7 @@ use super::respond::{Body, error_response};
 use super::route::{InjectedFaults, route};
 use super::status::{ApiResult, GroupResource, StatusError};
 use super::storage::{ObjectKey, ObjectStore, TableIx};
+use super::subresources::IssuedTokens;
 use crate::audit::AuditedWrite;
 use crate::faults::{Fault, FaultInjector, FaultRule, RequestInfo};
 use crate::identifiers::GenerateIdentifiers as _;
@@ -69,6 +70,7 @@ pub(crate) struct ServerState {
     registry: RwLock<Arc<Registry>>,
     rng: Mutex<Rng>,
     event_expiries: Mutex<VecDeque<EventExpiry>>,
+    issued_tokens: Mutex<IssuedTokens>,
     /// The tables of custom resources, by group and plural.
     tables: Mutex<BTreeMap<(String, String), TableIx>>,
     faults: Mutex<Option<FaultInjector>>,
@@ -134,6 +136,13 @@ impl ServerState {
         lock(&self.rng).name_suffix()
     }
 
+    /// Calls `action`, during which uids and generated names come from `rng`.
+    pub(crate) fn with_identifiers_from(&self, rng: Rng, action: impl FnOnce()) {
+        let own = std::mem::replace(&mut *lock(&self.rng), rng);
+        action();
+        *lock(&self.rng) = own;
+    }
+
     /// Returns the duration of a watch: random between `base` and twice `base`, so that watchers do
     /// not all reconnect at once.
     pub(crate) fn watch_duration(&self, base: Duration) -> Duration {
@@ -142,6 +151,10 @@ impl ServerState {
 
     pub(crate) fn event_expiries(&self) -> MutexGuard<'_, VecDeque<EventExpiry>> {
         lock(&self.event_expiries)
+    }
+
+    pub(crate) fn issued_tokens(&self) -> MutexGuard<'_, IssuedTokens> {
+        lock(&self.issued_tokens)
     }
 }
 
@@ -157,6 +170,7 @@ impl ApiServer {
             registry: RwLock::new(Arc::new(registry)),
             rng: Mutex::new(Rng::new(config.seed).fork("api server")),
             event_expiries: Mutex::new(VecDeque::new()),
+            issued_tokens: Mutex::new(IssuedTokens::default()),
             tables: Mutex::new(BTreeMap::new()),
             faults: Mutex::new(None),
             audit: Mutex::new(None),
@@ -182,6 +196,7 @@ impl ApiServer {
             registry: RwLock::new(self.inner.registry()),
             rng: Mutex::new(lock(&self.inner.rng).clone()),
             event_expiries: Mutex::new(self.inner.event_expiries().clone()),
+            issued_tokens: Mutex::new(self.inner.issued_tokens().clone()),
             tables: Mutex::new(lock(&self.inner.tables).clone()),
             faults: Mutex::new(None),
             audit: Mutex::new(None),

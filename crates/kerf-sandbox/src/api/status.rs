@@ -211,6 +211,12 @@ impl StatusError {
         )
     }
 
+    /// Returns the error for a part of the API that this server lacks. The message names what to use
+    /// instead.
+    pub(crate) fn not_implemented(message: impl Into<String>) -> Self {
+        Self::new(501, "NotImplemented", message.into(), None)
+    }
+
     pub(crate) fn not_acceptable(accepted: &str) -> Self {
         Self::new(406, "NotAcceptable", format!("only the following media types are accepted: {accepted}"), None)
     }

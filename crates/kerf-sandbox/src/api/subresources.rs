@@ -1,13 +1,15 @@
-//! Subresources (status, scale, eviction, binding, finalize, in-place changes of pods) and the
-//! resources that only support create (reviews, bindings).
+//! Subresources (status, scale, eviction, binding, finalize, tokens, in-place changes of pods) and
+//! the resources that only support create (reviews, bindings).
 
 mod binding;
+mod containers;
 mod direct_update;
 mod eviction;
 mod finalize;
 mod in_place;
 mod review;
 mod scale;
+mod token;
 
 use super::call::Call;
 use super::request::Verb;
@@ -17,10 +19,14 @@ use super::{read, write};
 
 pub(crate) use direct_update::update_directly;
 pub(crate) use scale::selector_text;
+pub(crate) use token::{IssuedTokens, is_same_secret};
 
 /// Handles a request for a subresource.
 pub(crate) fn handle_subresource(call: &Call<'_>) -> ApiResult<Reply> {
     let subresource = call.subresource();
+    if containers::is_container_subresource(call) {
+        return containers::reject(call);
+    }
     let known = match subresource {
         "status" => call.resource.has_status(),
         "scale" => call.resource.scale.is_some(),
@@ -38,6 +44,7 @@ pub(crate) fn handle_subresource(call: &Call<'_>) -> ApiResult<Reply> {
         ("scale", Verb::Get | Verb::Update | Verb::Patch) => scale::handle_scale(call),
         ("eviction", Verb::Create) => eviction::evict(call),
         ("binding", Verb::Create) => binding::bind(call, call.name()),
+        ("token", Verb::Create) => token::create_token(call),
         ("finalize", Verb::Update) => finalize::finalize(call),
         ("ephemeralcontainers" | "resize", Verb::Update | Verb::Patch) => in_place::change_pod_in_place(call),
         _ => Err(StatusError::method_not_allowed()),

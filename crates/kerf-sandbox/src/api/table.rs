@@ -26,30 +26,33 @@ pub(crate) use layout::TableRow;
 pub(crate) fn of_list(call: &Call<'_>, objects: &[Arc<StoredObject>], metadata: &Value) -> ApiResult<Value> {
     let include = parse_include_object(call)?;
     let rows: Vec<Value> =
-        objects.iter().map(|stored| row(&call.resource, stored.bytes(), call.now(), include)).collect();
+        objects.iter().map(|stored| row(&call.resource, &parse(stored.bytes()), call.now(), include)).collect();
     Ok(table(&call.resource, metadata.clone(), rows, true))
 }
 
 /// Returns the table of one object. An object of another kind (the status that a deletion returns)
 /// is returned unchanged.
 pub(crate) fn of_object(call: &Call<'_>, object: &[u8]) -> ApiResult<Value> {
-    let parsed: Value = serde_json::from_slice(object).unwrap_or_default();
+    let parsed = parse(object);
     if parsed.get("kind").and_then(Value::as_str) != Some(&call.resource.kind) {
         return Ok(parsed);
     }
     let version = super::object::text(&parsed, &["metadata", "resourceVersion"]);
-    let rows = vec![row(&call.resource, object, call.now(), parse_include_object(call)?)];
-    Ok(table(&call.resource, json!({"resourceVersion": version}), rows, true))
+    let metadata = json!({"resourceVersion": version});
+    // Rows show stored objects, and a reply has the form of its API version.
+    let stored = call.to_stored_form(parsed);
+    let rows = vec![row(&call.resource, &stored, call.now(), parse_include_object(call)?)];
+    Ok(table(&call.resource, metadata, rows, true))
 }
 
 /// Returns the table of one watch event. `columns`: whether to include the column definitions.
 pub(crate) fn of_event(resource: &Resource, object: &[u8], now: Timestamp, columns: bool) -> Value {
-    let parsed: Value = serde_json::from_slice(object).unwrap_or_default();
+    let parsed = parse(object);
     let version = super::object::text(&parsed, &["metadata", "resourceVersion"]).to_string();
     table(
         resource,
         json!({"resourceVersion": version}),
-        vec![row(resource, object, now, IncludeObject::Metadata)],
+        vec![row(resource, &parsed, now, IncludeObject::Metadata)],
         columns,
     )
 }
@@ -76,10 +79,14 @@ fn table(resource: &Resource, metadata: Value, rows: Vec<Value>, columns: bool) 
     json!({"kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": metadata, "columnDefinitions": columns, "rows": rows})
 }
 
-fn row(resource: &Resource, bytes: &[u8], now: Timestamp, include: IncludeObject) -> Value {
-    let object: Value = serde_json::from_slice(bytes).unwrap_or_default();
-    let mut row = json!({"cells": layout::cells(resource, &TableRow { object: &object, now })});
-    if let Some(conditions) = layout::conditions(resource, &object) {
+fn parse(bytes: &[u8]) -> Value {
+    serde_json::from_slice(bytes).unwrap_or_default()
+}
+
+/// Returns the row of an object in its stored form.
+fn row(resource: &Resource, object: &Value, now: Timestamp, include: IncludeObject) -> Value {
+    let mut row = json!({"cells": layout::cells(resource, &TableRow { object, now })});
+    if let Some(conditions) = layout::conditions(resource, object) {
         row["conditions"] = conditions;
     }
     match include {
@@ -89,7 +96,7 @@ fn row(resource: &Resource, bytes: &[u8], now: Timestamp, include: IncludeObject
             row["object"] =
                 json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": metadata});
         }
-        IncludeObject::Object => row["object"] = super::call::to_served_form(resource, &object).into_owned(),
+        IncludeObject::Object => row["object"] = super::call::to_served_form(resource, object).into_owned(),
     }
     row
 }

@@ -36,8 +36,8 @@ use super::object_cache::{ObjectCache, put_object};
 use super::objects::{AnyObject, Meta};
 use super::work_queue::WorkQueue;
 use super::{
-    ClusterConfig, ObjectRef, WorkItem, attachments, cronjob, daemonset, deployment, disruption, garbage_collector,
-    job, kubelet, namespace, node_health, pod_gc, replicaset, statefulset, taint_eviction,
+    ClusterConfig, ObjectRef, WorkItem, attachments, autoscaler, cronjob, daemonset, deployment, disruption,
+    garbage_collector, job, kubelet, namespace, node_health, pod_gc, replicaset, statefulset, taint_eviction,
 };
 use crate::api::ApiServer;
 use crate::api::registry::{Registry, Resource};
@@ -199,6 +199,7 @@ impl ControlPlane {
             WorkItem::DaemonSet(key) => daemonset::sync(self, key),
             WorkItem::Job(key) => job::sync(self, key),
             WorkItem::CronJob(key) => cronjob::sync(self, key),
+            WorkItem::Autoscaler(key) => autoscaler::sync(self, key),
             WorkItem::Budget(key) => disruption::sync(self, key),
             WorkItem::NodeHealth(key) => node_health::sync(self, key),
             WorkItem::TaintEviction(key) => taint_eviction::sync(self, key),
@@ -384,6 +385,11 @@ impl ControlPlane {
             Some(ControlPlaneKind::CronJob) => {
                 let changed = put_object(&mut cache.cron_jobs, key, decode_optional(now));
                 self.queue.add(WorkItem::CronJob(key.clone()));
+                changed.metas()
+            }
+            Some(ControlPlaneKind::HorizontalPodAutoscaler) => {
+                let changed = put_object(&mut cache.horizontal_pod_autoscalers, key, decode_optional(now));
+                self.queue.add(WorkItem::Autoscaler(key.clone()));
                 changed.metas()
             }
             Some(ControlPlaneKind::PodDisruptionBudget) => {

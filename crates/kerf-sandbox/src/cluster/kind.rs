@@ -20,6 +20,7 @@ pub(crate) enum ControlPlaneKind {
     ControllerRevision,
     Job,
     CronJob,
+    HorizontalPodAutoscaler,
     PodDisruptionBudget,
     Lease,
     VolumeAttachment,
@@ -27,7 +28,7 @@ pub(crate) enum ControlPlaneKind {
 }
 
 impl ControlPlaneKind {
-    pub(crate) const ALL: [Self; 19] = [
+    pub(crate) const ALL: [Self; 20] = [
         Self::Namespace,
         Self::Node,
         Self::Pod,
@@ -43,13 +44,14 @@ impl ControlPlaneKind {
         Self::ControllerRevision,
         Self::Job,
         Self::CronJob,
+        Self::HorizontalPodAutoscaler,
         Self::PodDisruptionBudget,
         Self::Lease,
         Self::VolumeAttachment,
         Self::CsiNode,
     ];
 
-    /// Returns API group, kind and plural. All kinds have version `v1`.
+    /// Returns API group, kind and plural.
     const fn names(self) -> (&'static str, &'static str, &'static str) {
         match self {
             Self::Namespace => ("", "Namespace", "namespaces"),
@@ -67,6 +69,7 @@ impl ControlPlaneKind {
             Self::ControllerRevision => ("apps", "ControllerRevision", "controllerrevisions"),
             Self::Job => ("batch", "Job", "jobs"),
             Self::CronJob => ("batch", "CronJob", "cronjobs"),
+            Self::HorizontalPodAutoscaler => ("autoscaling", "HorizontalPodAutoscaler", "horizontalpodautoscalers"),
             Self::PodDisruptionBudget => ("policy", "PodDisruptionBudget", "poddisruptionbudgets"),
             Self::Lease => ("coordination.k8s.io", "Lease", "leases"),
             Self::VolumeAttachment => ("storage.k8s.io", "VolumeAttachment", "volumeattachments"),
@@ -86,14 +89,20 @@ impl ControlPlaneKind {
         self.names().2
     }
 
+    /// Returns the version in which the control plane reads and writes the kind.
+    fn version(self) -> &'static str {
+        if self == Self::HorizontalPodAutoscaler { "v2" } else { "v1" }
+    }
+
     pub(crate) fn api_version(self) -> String {
-        if self.group().is_empty() { "v1".into() } else { format!("{}/v1", self.group()) }
+        let version = self.version();
+        if self.group().is_empty() { version.into() } else { format!("{}/{version}", self.group()) }
     }
 
     /// Returns the path of a collection. `namespace` is empty for cluster-scoped kinds and for all
     /// namespaces.
     pub(crate) fn collection_path(self, namespace: &str) -> String {
-        collection_path(self.group(), "v1", self.plural(), namespace)
+        collection_path(self.group(), self.version(), self.plural(), namespace)
     }
 
     /// Returns the path of one object.

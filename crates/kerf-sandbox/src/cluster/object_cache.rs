@@ -12,8 +12,8 @@ use smol_str::SmolStr;
 
 use super::kind::ControlPlaneKind;
 use super::objects::{
-    ControllerRevision, CronJob, Job, Meta, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod,
-    PodDisruptionBudget, VolumeAttachment, Workload,
+    ControllerRevision, CronJob, HorizontalPodAutoscaler, Job, Meta, Namespace, Node, PersistentVolume,
+    PersistentVolumeClaim, Pod, PodDisruptionBudget, VolumeAttachment, Workload,
 };
 use crate::api::storage::ObjectKey;
 
@@ -32,6 +32,7 @@ macro_rules! impl_has_metadata {
 }
 impl_has_metadata!(
     VolumeAttachment,
+    HorizontalPodAutoscaler,
     PodDisruptionBudget,
     PersistentVolumeClaim,
     CronJob,
@@ -144,6 +145,7 @@ pub(crate) struct ObjectCache {
     pub(crate) controller_revisions: KindStore<ControllerRevision>,
     pub(crate) jobs: KindStore<Job>,
     pub(crate) cron_jobs: KindStore<CronJob>,
+    pub(crate) horizontal_pod_autoscalers: KindStore<HorizontalPodAutoscaler>,
     pub(crate) pod_disruption_budgets: KindStore<PodDisruptionBudget>,
     pub(crate) namespaces: KindStore<Namespace>,
     pub(crate) volume_claims: KindStore<PersistentVolumeClaim>,
@@ -189,6 +191,7 @@ impl ObjectCache {
             ControlPlaneKind::ControllerRevision => self.controller_revisions.keys(),
             ControlPlaneKind::Job => self.jobs.keys(),
             ControlPlaneKind::CronJob => self.cron_jobs.keys(),
+            ControlPlaneKind::HorizontalPodAutoscaler => self.horizontal_pod_autoscalers.keys(),
             ControlPlaneKind::PodDisruptionBudget => self.pod_disruption_budgets.keys(),
             ControlPlaneKind::Namespace => self.namespaces.keys(),
             ControlPlaneKind::PersistentVolumeClaim => self.volume_claims.keys(),

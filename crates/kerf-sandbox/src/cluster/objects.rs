@@ -4,6 +4,7 @@
 //! Invariant: decoding ignores unknown fields and never fails on an object that the API server has
 //! accepted. A missing field has the API's default.
 
+mod autoscaler;
 mod batch;
 mod small_kinds;
 mod volumes;
@@ -18,6 +19,7 @@ use smol_str::SmolStr;
 use crate::api::selector::LabelSelector;
 use crate::api::storage::ObjectKey;
 
+pub(crate) use autoscaler::HorizontalPodAutoscaler;
 pub(crate) use batch::{CronJob, Job};
 pub(crate) use small_kinds::{ControllerRevision, Namespace, PodDisruptionBudget};
 pub(crate) use volumes::{PersistentVolume, PersistentVolumeClaim, VolumeAttachment};

@@ -161,6 +161,11 @@ impl ControlPlane {
             for budget in budgets {
                 self.queue.add(WorkItem::Budget(budget));
             }
+            let autoscalers = self.cache.horizontal_pod_autoscalers.of_namespace(key.namespace());
+            let autoscalers: Vec<ObjectKey> = autoscalers.map(|(key, _)| key.clone()).collect();
+            for autoscaler in autoscalers {
+                self.queue.add(WorkItem::Autoscaler(autoscaler));
+            }
         }
     }
 

@@ -12,6 +12,7 @@ mod documented;
 mod faults;
 mod fidelity;
 mod kubectl;
+mod kubectl_create;
 mod python;
 mod raw;
 mod requests;

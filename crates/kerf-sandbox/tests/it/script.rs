@@ -50,11 +50,39 @@ impl TestCluster {
         command
     }
 
-    /// Runs a command line. Returns true if it succeeded, and its output on stdout and stderr.
+    /// Writes a file into the home folder of the commands.
+    pub(crate) fn write_file(&self, name: &str, content: &[u8]) {
+        std::fs::write(self.home.path().join(name), content).unwrap();
+    }
+
+    /// Returns the cluster's kubeconfig without its token.
+    pub(crate) fn kubeconfig_without_user(&self) -> String {
+        let kubeconfig = std::fs::read_to_string(self.home.path().join("kubeconfig")).unwrap();
+        let is_token = |line: &&str| !line.trim_start().starts_with("token:");
+        kubeconfig
+            .replace("  user:\n", "  user: {}\n")
+            .lines()
+            .filter(is_token)
+            .map(|line| format!("{line}\n"))
+            .collect()
+    }
+
+    /// Runs a command line in the folder of the scripts. Returns true if it succeeded, and its
+    /// output on stdout and stderr.
     async fn run(&self, line: &str) -> (bool, String) {
+        self.run_in(&folder(), line).await
+    }
+
+    /// Runs a command line in the home folder. Returns true if it succeeded, and its output on
+    /// stdout and stderr.
+    pub(crate) async fn run_at_home(&self, line: &str) -> (bool, String) {
+        self.run_in(self.home.path(), line).await
+    }
+
+    async fn run_in(&self, folder: &Path, line: &str) -> (bool, String) {
         let mut words = words(line).into_iter();
         let program = words.next().unwrap();
-        let output = self.command(program).args(words).output().await.unwrap_or_else(|problem| {
+        let output = self.command(program).current_dir(folder).args(words).output().await.unwrap_or_else(|problem| {
             panic!("`{program}` is needed for this test and cannot be run ({problem}): `make tools` installs it")
         });
         let text = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
@@ -159,6 +187,30 @@ async fn kubectl_works_with_nodes_and_drains() {
 #[tokio::test(flavor = "multi_thread")]
 async fn kubectl_works_with_the_api_itself() {
     assert!(TestCluster::start().await.run_script("api.steps").await >= 35);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn kubectl_works_in_the_first_hour() {
+    assert!(TestCluster::start().await.run_script("first-hour.steps").await >= 40);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn kubectl_describe_shows_events_of_both_api_versions() {
+    let cluster = TestCluster::start().await;
+    assert!(cluster.run_at_home("kubectl run web --image=nginx").await.0);
+    let (_, uid) = cluster.run_at_home("kubectl get pod web -o jsonpath={.metadata.uid}").await;
+    let event = std::fs::read_to_string(folder().join("events-v1.yaml")).unwrap();
+    let event = event.replace("name: db-0", &format!("name: web, uid: {uid}"));
+    cluster.write_file("event.yaml", event.as_bytes());
+    let (succeeded, text) = cluster.run_at_home("kubectl create -f event.yaml").await;
+    assert!(succeeded, "{text}");
+    let (_, text) = cluster.run_at_home("kubectl describe pod web").await;
+    let expected = ["Events:", "Normal Nominated", "karpenter Pod should schedule on: nodeclaim/default-abc"];
+    let events: Vec<String> = text.lines().skip_while(|line| !line.starts_with("Events:")).map(squeezed).collect();
+    for part in expected {
+        assert!(events.iter().any(|line| line.contains(part)), "no {part:?} in\n{text}");
+    }
+    assert!(events.iter().any(|line| line.contains("Scheduled")), "{text}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

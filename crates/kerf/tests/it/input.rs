@@ -127,6 +127,38 @@ fn built_in_kinds_are_validated_by_the_rules_of_an_api_server() {
     "#);
 }
 
+/// A StatefulSet whose container mounts a claim template, a volume, and a name that is neither.
+const MOUNTING_SET: &str = "\
+apiVersion: apps/v1
+kind: StatefulSet
+metadata: {name: db}
+spec:
+  serviceName: db
+  selector: {matchLabels: {app: db}}
+  template:
+    metadata: {labels: {app: db}}
+    spec:
+      containers: [{name: c, image: i, volumeMounts: [{name: data, mountPath: /d}, {name: tmp, mountPath: /tmp}]}]
+      volumes: [{name: tmp, emptyDir: {}}]
+  volumeClaimTemplates: [{metadata: {name: data}, spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}}]
+";
+
+// Spec 09 section 2.1: the rules that the API server would check.
+#[test]
+fn a_stateful_set_may_mount_its_claim_templates() {
+    assert_snapshot!(validate(&[("db.yaml", MOUNTING_SET)], &["-f", "db.yaml"]), @r"
+    exit code 0
+    --- stdout
+          1 StatefulSet
+    ");
+    let typo = MOUNTING_SET.replace("volumeMounts: [{name: data,", "volumeMounts: [{name: dta,");
+    assert_snapshot!(validate(&[("db.yaml", &typo)], &["-f", "db.yaml"]), @r#"
+    exit code 2
+    --- stderr
+    error: db.yaml, document 1, line 1: StatefulSet `db`: spec.template.spec.containers[0].volumeMounts[0].name: Not found: "dta"
+    "#);
+}
+
 // spec 09 #3
 #[test]
 fn a_syntax_error_names_file_document_and_line() {

@@ -8,16 +8,15 @@ use serde_json::Value;
 use crate::api::field::{self, FieldError};
 use crate::api::object;
 
-/// Validates a container. `path` is the container's path in the object.
-pub(super) fn validate_container(container: &Value, spec: &Value, path: &str, errors: &mut Vec<FieldError>) {
+/// Validates a container. `path` is the container's path in the object, `volumes` the names that it
+/// may mount.
+pub(super) fn validate_container(container: &Value, volumes: &[&str], path: &str, errors: &mut Vec<FieldError>) {
     validate_ports(container, path, errors);
     for (index, variable) in object::list(container, &["env"]).iter().enumerate() {
         if object::text(variable, &["name"]).is_empty() {
             errors.push(field::required(format!("{path}.env[{index}].name"), ""));
         }
     }
-    let volumes: Vec<&str> =
-        object::list(spec, &["volumes"]).iter().map(|volume| object::text(volume, &["name"])).collect();
     for (index, mount) in object::list(container, &["volumeMounts"]).iter().enumerate() {
         let name = object::text(mount, &["name"]);
         if !volumes.contains(&name) {

@@ -2,6 +2,7 @@
 //! written in one version can be read in the other. Events are stored in the form of `v1`.
 
 use serde_json::{Map, Value, json};
+use smol_str::SmolStr;
 
 use super::{KindStrategy, NO_OP_STRATEGY};
 use crate::api::field;
@@ -17,12 +18,12 @@ pub(super) const CORE_FIELDS: &[(&str, &str)] = &[
     ("involvedObject.fieldPath", ""),
     ("reason", ""),
     ("reportingComponent", ""),
-    ("source", ""),
     ("type", ""),
+    ("source", ""),
 ];
 
-/// The fields of [`CORE_FIELDS`] under their names in `events.k8s.io/v1`. The order must be equal:
-/// selectors match by position.
+/// The fields of [`CORE_FIELDS`] under their names in `events.k8s.io/v1`, which has no name for the
+/// last one. The order must be equal: selectors match by position.
 pub(super) const EVENTS_V1_FIELDS: &[(&str, &str)] = &[
     ("regarding.kind", ""),
     ("regarding.namespace", ""),
@@ -33,7 +34,6 @@ pub(super) const EVENTS_V1_FIELDS: &[(&str, &str)] = &[
     ("regarding.fieldPath", ""),
     ("reason", ""),
     ("reportingController", ""),
-    ("deprecatedSource", ""),
     ("type", ""),
 ];
 
@@ -80,6 +80,22 @@ fn default_core(event: &mut Value) {
     event.entry("reportingInstance").or_insert_with(|| "".into());
 }
 
+/// Returns the values of [`CORE_FIELDS`] of a stored Event, whichever API version it was written in.
+pub(crate) fn selectable_values(stored: &Value) -> impl Iterator<Item = SmolStr> + '_ {
+    CORE_FIELDS.iter().map(move |(path, missing)| {
+        let text = match *path {
+            "source" => match object::text(stored, &["source", "component"]) {
+                "" => object::text(stored, &["reportingComponent"]),
+                component => component,
+            },
+            path => {
+                path.split('.').try_fold(stored, |value, key| value.get(key)).and_then(Value::as_str).unwrap_or(missing)
+            }
+        };
+        text.into()
+    })
+}
+
 /// Converts a stored Event to `events.k8s.io/v1`.
 pub(crate) fn core_event_to_events_v1(event: &Value) -> Value {
     let mut served = rename(event, CORE_TO_EVENTS_V1_FIELDS.iter().copied());
@@ -123,5 +139,16 @@ mod tests {
         assert_eq!(stored["involvedObject"]["name"], "p");
         assert_eq!(stored["message"], "hello");
         assert_eq!(core_event_to_events_v1(&stored), new);
+    }
+
+    #[test]
+    fn both_api_versions_name_the_same_selectable_fields() {
+        for ((core, _), (newer, _)) in CORE_FIELDS.iter().zip(EVENTS_V1_FIELDS) {
+            let (first, rest) = core.split_once('.').unwrap_or((core, ""));
+            let renamed = CORE_TO_EVENTS_V1_FIELDS.iter().find(|(from, _)| *from == first).map(|(_, to)| *to);
+            let expected = renamed.map(|to| if rest.is_empty() { to.to_owned() } else { format!("{to}.{rest}") });
+            assert_eq!(expected.as_deref(), Some(*newer), "{core}");
+        }
+        assert_eq!(CORE_FIELDS.len(), EVENTS_V1_FIELDS.len() + 1);
     }
 }

@@ -62,7 +62,7 @@ fn validate(pod: &Value, old: Option<&Value>, errors: &mut Vec<FieldError>) {
     let empty = json!({});
     let spec = pod.get("spec").unwrap_or(&empty);
     let Some(old) = old else {
-        pod_spec::validate_pod_spec(spec, "spec", errors);
+        pod_spec::validate_pod_spec(spec, &[], "spec", errors);
         let gated = !object::list(spec, &["schedulingGates"]).is_empty();
         if gated && !object::text(spec, &["nodeName"]).is_empty() {
             errors.push(field::forbidden("spec.nodeName", "cannot be set until all schedulingGates have been cleared"));

@@ -152,8 +152,11 @@ fn copy_limits_to_requests(container: &mut Value) {
     }
 }
 
-/// Validates the pod spec at `path`.
-pub(super) fn validate_pod_spec(spec: &Value, path: &str, errors: &mut Vec<FieldError>) {
+/// Validates the pod spec at `path`. Its containers may mount its volumes and `further_volumes`,
+/// which the owner of the pods adds to them.
+pub(super) fn validate_pod_spec(spec: &Value, further_volumes: &[&str], path: &str, errors: &mut Vec<FieldError>) {
+    let own_volumes = object::list(spec, &["volumes"]).iter().map(|volume| object::text(volume, &["name"]));
+    let volumes: Vec<&str> = own_volumes.chain(further_volumes.iter().copied()).collect();
     if object::list(spec, &["containers"]).is_empty() {
         errors.push(field::required(format!("{path}.containers"), ""));
     }
@@ -173,7 +176,7 @@ pub(super) fn validate_pod_spec(spec: &Value, path: &str, errors: &mut Vec<Field
                 errors.push(field::required(format!("{path}.image"), ""));
             }
             resources::validate_container_resources(container, &path, errors);
-            container::validate_container(container, spec, &path, errors);
+            container::validate_container(container, &volumes, &path, errors);
         }
     }
     resources::validate_pod_level_resources(spec, path, errors);

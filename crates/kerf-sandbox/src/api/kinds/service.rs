@@ -29,7 +29,10 @@ fn default(service: &mut Value) {
         set_defaults_if_object(port, &[("protocol", Text("TCP"))]);
         let number = port.get("port").cloned();
         if let (Some(number), Some(port)) = (number, port.as_object_mut()) {
-            port.entry("targetPort").or_insert(number);
+            let target = port.get("targetPort");
+            if target.is_none_or(|target| target == &json!(0) || target == "") {
+                port.insert("targetPort".into(), number);
+            }
         }
     }
 }

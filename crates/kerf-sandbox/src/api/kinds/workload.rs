@@ -208,7 +208,10 @@ fn prepare_job_for_create(job: &mut Value, _: &mut WriteContext<'_>) {
 fn validate_template(object: &Value, path: &[&str], errors: &mut Vec<FieldError>) {
     let empty = json!({});
     let spec = object::at(object, path).and_then(|template| template.get("spec")).unwrap_or(&empty);
-    pod_spec::validate_pod_spec(spec, &format!("{}.spec", path.join(".")), errors);
+    // The pods of a StatefulSet get one volume for each claim template, by its name.
+    let claim_templates = object::list(object, &["spec", "volumeClaimTemplates"]);
+    let claim_volumes: Vec<&str> = claim_templates.iter().map(object::name).collect();
+    pod_spec::validate_pod_spec(spec, &claim_volumes, &format!("{}.spec", path.join(".")), errors);
 }
 
 /// Validates that the selector exists, selects the pods of the template, and does not change.

@@ -1,8 +1,18 @@
 //! The supported messages, with the field numbers of Kubernetes' published `.proto` files.
 
+mod autoscaling;
+mod container;
+mod pod_spec;
+mod service;
+mod volumes;
+
+use self::autoscaling::{AUTOSCALER_V1, AUTOSCALER_V2};
+use self::pod_spec::POD;
+use self::service::{INGRESS, SERVICE};
 use super::MessageField;
 use super::ProtoFieldType::{
-    Bool, IntOrString, Message, Messages, NonZeroNumber, Number, QuantityMap, Skip, String, StringMap, Strings,
+    Bool, BytesMap, IntOrString, Message, Messages, NonZeroNumber, Number, QuantityMap, Skip, String, StringMap,
+    Strings,
 };
 
 const OWNER: &[MessageField] = &[
@@ -22,10 +32,13 @@ const METADATA: &[MessageField] = &[
     (6, "resourceVersion", String),
     (7, "generation", Skip),
     (8, "creationTimestamp", Skip),
+    (9, "deletionTimestamp", Skip),
+    (10, "deletionGracePeriodSeconds", Skip),
     (11, "labels", StringMap),
     (12, "annotations", StringMap),
     (13, "ownerReferences", Messages(OWNER)),
     (14, "finalizers", Strings),
+    (17, "managedFields", Skip),
 ];
 const EXPRESSION: &[MessageField] = &[(1, "key", String), (2, "operator", String), (3, "values", Strings)];
 const SELECTOR: &[MessageField] = &[(1, "matchLabels", StringMap), (2, "matchExpressions", Messages(EXPRESSION))];
@@ -52,52 +65,6 @@ const NON_RESOURCE: &[MessageField] = &[(1, "path", String), (2, "verb", String)
 const ACCESS: &[MessageField] =
     &[(1, "resourceAttributes", Message(RESOURCE)), (2, "nonResourceAttributes", Message(NON_RESOURCE))];
 
-const PORT: &[MessageField] = &[
-    (1, "name", String),
-    (2, "hostPort", NonZeroNumber),
-    (3, "containerPort", NonZeroNumber),
-    (4, "protocol", String),
-    (5, "hostIP", String),
-];
-const VARIABLE: &[MessageField] = &[(1, "name", String), (2, "value", String)];
-const RESOURCES: &[MessageField] = &[(1, "limits", QuantityMap), (2, "requests", QuantityMap)];
-const CONTAINER: &[MessageField] = &[
-    (1, "name", String),
-    (2, "image", String),
-    (3, "command", Strings),
-    (4, "args", Strings),
-    (5, "workingDir", String),
-    (6, "ports", Messages(PORT)),
-    (7, "env", Messages(VARIABLE)),
-    (8, "resources", Message(RESOURCES)),
-    (13, "terminationMessagePath", String),
-    (14, "imagePullPolicy", String),
-    (20, "terminationMessagePolicy", String),
-];
-const TOLERATION: &[MessageField] = &[
-    (1, "key", String),
-    (2, "operator", String),
-    (3, "value", String),
-    (4, "effect", String),
-    (5, "tolerationSeconds", Number),
-];
-const POD: &[MessageField] = &[
-    (2, "containers", Messages(CONTAINER)),
-    (3, "restartPolicy", String),
-    (4, "terminationGracePeriodSeconds", Number),
-    (5, "activeDeadlineSeconds", Number),
-    (6, "dnsPolicy", String),
-    (7, "nodeSelector", StringMap),
-    (8, "serviceAccountName", String),
-    (9, "serviceAccount", String),
-    (10, "nodeName", String),
-    (11, "hostNetwork", Bool),
-    (14, "securityContext", Message(&[])),
-    (19, "schedulerName", String),
-    (20, "initContainers", Messages(CONTAINER)),
-    (22, "tolerations", Messages(TOLERATION)),
-    (24, "priorityClassName", String),
-];
 const TEMPLATE: &[MessageField] = &[(1, "metadata", Message(METADATA)), (2, "spec", Message(POD))];
 
 const ROLLING: &[MessageField] = &[(1, "maxUnavailable", IntOrString), (2, "maxSurge", IntOrString)];
@@ -138,6 +105,27 @@ const CRON_JOB: &[MessageField] = &[
 ];
 const BUDGET: &[MessageField] =
     &[(1, "minAvailable", IntOrString), (2, "selector", Message(SELECTOR)), (3, "maxUnavailable", IntOrString)];
+const SCOPE_SELECTOR: &[MessageField] =
+    &[(1, "matchExpressions", Messages(&[(1, "scopeName", String), (2, "operator", String), (3, "values", Strings)]))];
+const QUOTA: &[MessageField] =
+    &[(1, "hard", QuantityMap), (2, "scopes", Strings), (3, "scopeSelector", Message(SCOPE_SELECTOR))];
+const RULE: &[MessageField] = &[
+    (1, "verbs", Strings),
+    (2, "apiGroups", Strings),
+    (3, "resources", Strings),
+    (4, "resourceNames", Strings),
+    (5, "nonResourceURLs", Strings),
+];
+const AGGREGATION: &[MessageField] = &[(1, "clusterRoleSelectors", Messages(SELECTOR))];
+const SUBJECT: &[MessageField] =
+    &[(1, "kind", String), (2, "apiGroup", String), (3, "name", String), (4, "namespace", String)];
+const ROLE_REFERENCE: &[MessageField] = &[(1, "apiGroup", String), (2, "kind", String), (3, "name", String)];
+const ROLE_BINDING: &[MessageField] =
+    &[(1, "metadata", Message(METADATA)), (2, "subjects", Messages(SUBJECT)), (3, "roleRef", Message(ROLE_REFERENCE))];
+const BOUND_OBJECT: &[MessageField] =
+    &[(1, "kind", String), (2, "apiVersion", String), (3, "name", String), (4, "uid", String)];
+const TOKEN: &[MessageField] =
+    &[(1, "audiences", Strings), (3, "boundObjectRef", Message(BOUND_OBJECT)), (4, "expirationSeconds", Number)];
 const FINALIZERS: &[MessageField] = &[(1, "finalizers", Strings)];
 
 /// The fields of an object whose spec is the message `$spec`.
@@ -151,14 +139,50 @@ macro_rules! object {
 pub(super) const KINDS: &[(&str, &[MessageField])] = &[
     ("DeleteOptions", DELETE_OPTIONS),
     ("SelfSubjectAccessReview", object!(ACCESS)),
+    ("SelfSubjectReview", &[(1, "metadata", Message(METADATA)), (2, "status", Skip)]),
     ("SelfSubjectRulesReview", object!(&[(1, "namespace", String)])),
+    ("TokenRequest", object!(TOKEN)),
+    ("Eviction", &[(1, "metadata", Message(METADATA)), (2, "deleteOptions", Message(DELETE_OPTIONS))]),
     ("Namespace", object!(FINALIZERS)),
+    ("Pod", object!(POD)),
     ("Deployment", object!(DEPLOYMENT)),
     ("Job", object!(JOB)),
     ("CronJob", object!(CRON_JOB)),
     ("PodDisruptionBudget", object!(BUDGET)),
     ("ServiceAccount", &[(1, "metadata", Message(METADATA))]),
-    ("ConfigMap", &[(1, "metadata", Message(METADATA)), (2, "data", StringMap), (4, "immutable", Bool)]),
+    (
+        "ConfigMap",
+        &[
+            (1, "metadata", Message(METADATA)),
+            (2, "data", StringMap),
+            (3, "binaryData", BytesMap),
+            (4, "immutable", Bool),
+        ],
+    ),
+    (
+        "Secret",
+        &[
+            (1, "metadata", Message(METADATA)),
+            (2, "data", BytesMap),
+            (3, "type", String),
+            (4, "stringData", StringMap),
+            (5, "immutable", Bool),
+        ],
+    ),
+    ("ResourceQuota", object!(QUOTA)),
+    ("Service", object!(SERVICE)),
+    ("Ingress", object!(INGRESS)),
+    ("Role", &[(1, "metadata", Message(METADATA)), (2, "rules", Messages(RULE))]),
+    (
+        "ClusterRole",
+        &[
+            (1, "metadata", Message(METADATA)),
+            (2, "rules", Messages(RULE)),
+            (3, "aggregationRule", Message(AGGREGATION)),
+        ],
+    ),
+    ("RoleBinding", ROLE_BINDING),
+    ("ClusterRoleBinding", ROLE_BINDING),
     (
         "PriorityClass",
         &[
@@ -169,4 +193,10 @@ pub(super) const KINDS: &[(&str, &[MessageField])] = &[
             (5, "preemptionPolicy", String),
         ],
     ),
+];
+
+/// The kinds whose messages differ between versions, by version and kind.
+pub(super) const KINDS_OF_VERSIONS: &[(&str, &str, &[MessageField])] = &[
+    ("autoscaling/v1", "HorizontalPodAutoscaler", object!(AUTOSCALER_V1)),
+    ("autoscaling/v2", "HorizontalPodAutoscaler", object!(AUTOSCALER_V2)),
 ];

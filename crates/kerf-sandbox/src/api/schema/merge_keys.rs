@@ -33,6 +33,7 @@ pub(super) const MERGE_KEYS: &[MergeKeyRow] = &[
     row("apps.v1.DeploymentStatus", "conditions", "type", "type"),
     row("apps.v1.ReplicaSetStatus", "conditions", "type", "type"),
     row("apps.v1.StatefulSetStatus", "conditions", "type", "type"),
+    row("autoscaling.v2.HorizontalPodAutoscalerStatus", "conditions", "type", "type"),
     row("batch.v1.JobStatus", "conditions", "", "type"),
     row("batch.v1.PodFailurePolicyOnExitCodesRequirement", "values", "*", ""),
     row("batch.v1.UncountedTerminatedPods", "failed", "*", ""),
@@ -87,6 +88,7 @@ pub(super) const MERGE_KEYS: &[MergeKeyRow] = &[
 
 /// Types whose values have one owner.
 pub(super) const ATOMIC_TYPES: &[&str] = &[
+    "autoscaling.v1.CrossVersionObjectReference",
     "core.v1.ConfigMapKeySelector",
     "core.v1.EndpointAddress",
     "core.v1.EndpointPort",

@@ -136,6 +136,24 @@ pub(super) const LAYOUTS: &[TableLayout] = &[
             with_template(row, cells, &["spec", "jobTemplate", "spec", "template"], true)
         },
     ),
+    layout(
+        "autoscaling",
+        "horizontalpodautoscalers",
+        &["Name", "Reference", "Targets", "MinPods", "MaxPods", "Replicas", "Age"],
+        |row| {
+            let reference = ["kind", "name"].map(|name| object::text(row.object, &["spec", "scaleTargetRef", name]));
+            let min = object::number(row.object, &["spec", "minReplicas"]);
+            vec![
+                row.name(),
+                reference.join("/").into(),
+                targets(row.object).into(),
+                min.map_or_else(|| "<unset>".to_owned(), |min| min.to_string()).into(),
+                row.number(&["spec", "maxReplicas"]).into(),
+                row.number(&["status", "currentReplicas"]).into(),
+                row.age(),
+            ]
+        },
+    ),
     layout("", "podtemplates", &["Name", "Containers", "Images", "Pod Labels"], |row| {
         let (names, images) = containers(row.object, &["template"]);
         vec![
@@ -146,6 +164,56 @@ pub(super) const LAYOUTS: &[TableLayout] = &[
         ]
     }),
 ];
+
+/// Formats the metrics of an autoscaler, with their current values and their targets.
+fn targets(autoscaler: &Value) -> String {
+    const MAX_SHOWN_METRICS: usize = 2;
+    let metrics = object::list(autoscaler, &["spec", "metrics"]);
+    let current = object::list(autoscaler, &["status", "currentMetrics"]);
+    let shown: Vec<String> = metrics
+        .iter()
+        .enumerate()
+        .map(|(index, metric)| metric_target(metric, current.get(index)))
+        .take(MAX_SHOWN_METRICS)
+        .collect();
+    match metrics.len() {
+        0 => "<none>".into(),
+        count if count > MAX_SHOWN_METRICS => {
+            format!("{} + {} more...", shown.join(", "), count - MAX_SHOWN_METRICS)
+        }
+        _ => shown.join(", "),
+    }
+}
+
+fn metric_target(metric: &Value, current: Option<&Value>) -> String {
+    const UNKNOWN: &str = "<unknown>";
+    let source = match object::text(metric, &["type"]) {
+        "External" => "external",
+        "Pods" => "pods",
+        "Object" => "object",
+        "Resource" => "resource",
+        "ContainerResource" => "containerResource",
+        _ => return "<unknown type>".into(),
+    };
+    let target = |field: &str| object::at(metric, &[source, "target", field]);
+    let current = |field: &str| current.and_then(|current| object::at(current, &[source, "current", field]));
+    let text = |value: Option<&Value>| value.and_then(Value::as_str).unwrap_or(UNKNOWN).to_owned();
+    let percent = |value: Option<&Value>, missing: &str| {
+        value.and_then(Value::as_i64).map_or_else(|| missing.to_owned(), |percent| format!("{percent}%"))
+    };
+    let amounts = |field: &str| format!("{}/{}", text(current(field)), text(target(field)));
+    let name = object::text(metric, &[source, "name"]);
+    match (source, target("averageValue").is_some()) {
+        ("resource" | "containerResource", true) => format!("{name}: {}", amounts("averageValue")),
+        ("resource" | "containerResource", false) => {
+            let current = percent(current("averageUtilization"), UNKNOWN);
+            format!("{name}: {current}/{}", percent(target("averageUtilization"), "<auto>"))
+        }
+        ("pods", _) => amounts("averageValue"),
+        (_, true) => format!("{} (avg)", amounts("averageValue")),
+        (_, false) => amounts("value"),
+    }
+}
 
 fn replicated(row: &TableRow<'_>) -> Vec<Value> {
     let number = |path: &[&str]| Value::from(row.number(path));

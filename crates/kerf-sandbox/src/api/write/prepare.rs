@@ -11,7 +11,7 @@ use crate::api::call::{Call, FieldValidation};
 use crate::api::field;
 use crate::api::kinds::StatusRule;
 use crate::api::object;
-use crate::api::registry::ResourceOrigin;
+use crate::api::registry::{ResourceOrigin, ServedAs};
 use crate::api::request::Verb;
 use crate::api::schema::{self, definitions, undeclared_fields};
 use crate::api::status::{ApiResult, StatusError};
@@ -178,9 +178,18 @@ pub(crate) fn prepare_for_storage(
         ResourceOrigin::BuiltIn(rules) => {
             let mut prepared = PreparedObject::default();
             if let FieldOwnership::TrackFrom(old_managed) = ownership {
+                // Clients own the fields of the version in which they write.
                 let version = call.resource.api_version();
-                let old = change.old().map(|old| (old, old_managed));
-                prepared.managed = track_ownership(&call.resource.schema, old, object, &call.field_manager(&version));
+                let old = change.old().map(|old| call.to_served_form(old));
+                let old = old.as_deref().map(|old| (old, old_managed));
+                let (schema, manager) = (&call.resource.schema, call.field_manager(&version));
+                prepared.managed = if call.resource.served_as == ServedAs::AsStored {
+                    track_ownership(schema, old, object, &manager)
+                } else {
+                    let mut served = call.to_served_form(object).into_owned();
+                    object::remove(object, &["metadata", "managedFields"]);
+                    track_ownership(schema, old, &mut served, &manager)
+                };
             }
             admission::admit(call, change, object)?;
             let mut context = call.write_context();

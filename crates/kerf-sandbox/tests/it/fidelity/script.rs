@@ -5,6 +5,7 @@ mod apply;
 mod bodies;
 mod custom;
 mod deletion;
+mod first_hour;
 mod kinds;
 mod patches;
 mod reading;
@@ -19,7 +20,7 @@ use super::step::{RequestStep, Section};
 
 /// Returns all steps, in order.
 pub(super) fn all() -> Vec<RequestStep> {
-    let sections: [fn() -> Section; 12] = [
+    let sections: [fn() -> Section; 13] = [
         kinds::section,
         bodies::section,
         reading::section,
@@ -32,6 +33,7 @@ pub(super) fn all() -> Vec<RequestStep> {
         resources::section,
         admission::section,
         custom::section,
+        first_hour::section,
     ];
     sections.into_iter().flat_map(|section| section().steps).collect()
 }
