@@ -12,7 +12,7 @@ AWS_SDK_TESTS_MIN = 48
 MOTO_TESTS_MIN = 5
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-real test-aws referee-real scale-real kills-real idle latency week scenarios day-of-faults spot kills-aws compare-builds tools fmt fmt-check lint doc unit bench oracle properties differential differential-aws coverage fuzz
+.PHONY: help demo test test-real test-aws referee-real scale-real kills-real idle latency week scenarios day-of-faults spot kills-aws acceptance-aws karpenter-on-kerf compare-builds tools fmt fmt-check lint doc unit bench oracle properties differential differential-aws coverage fuzz
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -94,6 +94,33 @@ test-aws: ## lint, document and test kerf-aws, also as a process on moto and on 
 	@hack/controlplane/build.sh >/dev/null
 	hack/controlplane/cluster.sh -- $(MOTO_PYTHON) hack/aws/one_node.py $(KERF_AWS) $(KERF_AWS)
 	hack/controlplane/cluster.sh -- hack/aws/moto.sh $(MOTO_PYTHON) hack/aws/one_node.py --moto $(KERF_AWS) $(KERF_AWS)
+
+# Each scenario of spec 07 section 13 that takes minutes, on the real clock. About 45 minutes, mostly waiting: SCENARIOS=B,D runs some of
+# them. Logs and results are in target/tmp/acceptance.
+acceptance-aws karpenter-on-kerf: KERF_AWS = $${CARGO_TARGET_DIR:-target}/debug/kerf-aws
+acceptance-aws karpenter-on-kerf: AWS_PYTHON = $${CARGO_TARGET_DIR:-target}/tmp/aws-python
+acceptance-aws karpenter-on-kerf: KEEP = $${CARGO_TARGET_DIR:-target}/tmp/acceptance
+acceptance-aws: ## run kerf-aws controller through the acceptance scenarios on a real control plane (needs Go)
+	$(CARGO) build --quiet --package kerf-aws-sdk
+	@hack/controlplane/build.sh >/dev/null
+	@hack/aws/python-env.sh "$(AWS_PYTHON)"
+	hack/controlplane/cluster.sh -- $(AWS_PYTHON)/bin/python hack/aws/acceptance --kerf $(KERF_AWS) --kerf-aws $(KERF_AWS) \
+		--keep $(KEEP)/kerf $(if $(SCENARIOS),--scenarios $(SCENARIOS))
+
+# Karpenter's own AWS controller, built from its source, runs the same scenarios on Kerf's EC2. Then Kerf and Karpenter take turns on one
+# cluster with running nodes. The last command prints the AWS calls of both. About 40 minutes, and ten more to build Karpenter.
+karpenter-on-kerf: ## run Karpenter's own AWS controller on kerf aws serve, and swap it with Kerf (needs Go)
+	$(CARGO) build --quiet --package kerf-aws-sdk
+	@hack/controlplane/build.sh >/dev/null
+	@hack/karpenter/build.sh >/dev/null
+	@hack/aws/python-env.sh "$(AWS_PYTHON)"
+	hack/controlplane/cluster.sh -- $(AWS_PYTHON)/bin/python hack/aws/acceptance --kerf $(KERF_AWS) --karpenter "$$(hack/karpenter/build.sh)" \
+		--keep $(KEEP)/karpenter
+	hack/controlplane/cluster.sh -- $(AWS_PYTHON)/bin/python hack/aws/acceptance --kerf $(KERF_AWS) --kerf-aws $(KERF_AWS) \
+		--scenarios B,D,F,I,L,M --keep $(KEEP)/compared
+	hack/controlplane/cluster.sh -- $(AWS_PYTHON)/bin/python hack/aws/acceptance --kerf $(KERF_AWS) --kerf-aws $(KERF_AWS) \
+		--karpenter "$$(hack/karpenter/build.sh)" --scenarios "" --swap --keep $(KEEP)/swap
+	hack/aws/acceptance/compare.py $(KEEP)/karpenter/results.json $(KEEP)/compared/results.json
 
 # Measures kerf controller for a thousand pods, for three hundred drifted nodes, and for ten thousand pods. Use a quiet machine.
 scale-real: ## measure kerf controller for large changes on a real control plane (needs Go)

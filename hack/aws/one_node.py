@@ -9,139 +9,13 @@ The API server is real. AWS is `kerf aws serve`, which the script starts, or wit
 nodes, so the script registers a node for each running instance, as the instance's user data says. KWOK plays its kubelet. The script
 prints one JSON object: seconds since the start of the controller, its peak memory, and its AWS calls in order (without --moto).
 """
-import base64, email, gzip, json, os, signal, subprocess, sys, tempfile, threading, time, urllib.request
+import json, os, signal, subprocess, sys, tempfile, time, urllib.request
 
 import boto3, botocore.config, yaml
 
-CLUSTER = "kerf-sandbox"
-HERE = os.path.dirname(os.path.abspath(__file__))
+from cluster import CLUSTER, HERE, Nodes, crds, is_true, kubectl, objects, server, start_aws, wait
+
 EXAMPLES = os.path.join(HERE, "..", "..", "examples", "aws")
-# The instance types that Kerf ships, which are those of `kerf aws serve`.
-CATALOGUE = os.path.join(HERE, "..", "..", "crates", "kerf-aws", "data", "catalogue-us-west-2.json.gz")
-# A step that takes longer than this has failed.
-LIMIT = 120
-
-
-def kubectl(*arguments, text=None):
-    done = subprocess.run(["kubectl", *arguments], input=text, capture_output=True, text=True)
-    if done.returncode:
-        raise SystemExit(f"kubectl {' '.join(arguments)}: {done.stderr.strip()}")
-    return done.stdout
-
-
-def objects(kind):
-    return json.loads(kubectl("get", kind, "-o", "json"))["items"]
-
-
-def condition(item, name):
-    return next((c for c in item.get("status", {}).get("conditions", []) if c["type"] == name), {})
-
-
-def is_true(item, name):
-    return condition(item, name).get("status") == "True"
-
-
-def wait(what, check, describe=lambda: ""):
-    begun = time.monotonic()
-    while time.monotonic() - begun < LIMIT:
-        found = check()
-        if found:
-            return found
-        time.sleep(0.1)
-    raise SystemExit(f"{LIMIT} s have passed, and not yet: {what}\n{describe()}")
-
-
-def node_config(user_data):
-    """Returns the NodeConfig of user data, read as cloud-init reads it."""
-    message = email.message_from_string(user_data)
-    parts = [part for part in message.walk() if part.get_content_type() == "application/node.eks.aws"]
-    if not message.is_multipart() or len(parts) != 1:
-        raise SystemExit(f"the user data has {len(parts)} NodeConfigs:\n{user_data}")
-    return yaml.safe_load(parts[0].get_payload())
-
-
-class Nodes(threading.Thread):
-    """Registers a node for each running instance, from its user data and its instance type."""
-
-    def __init__(self, ec2, endpoint):
-        super().__init__(daemon=True)
-        self.ec2, self.endpoint, self.known, self.failure, self.stopped = ec2, endpoint, set(), None, threading.Event()
-
-    def run(self):
-        try:
-            while not self.stopped.wait(0.2):
-                for instance in self.running():
-                    if instance["InstanceId"] not in self.known:
-                        self.known.add(instance["InstanceId"])
-                        self.register(instance)
-        except BaseException as failure:  # The main thread reports it.
-            self.failure = failure
-
-    def running(self):
-        """Returns the running instances. `kerf aws serve` lists them outside of AWS's calls, so that its log has only those of the controller."""
-        if self.endpoint:
-            instances = json.load(urllib.request.urlopen(f"{self.endpoint}/kerf/instances", timeout=10))
-            return [{"InstanceId": known["id"], "InstanceType": known["instanceType"], "PrivateDnsName": known["privateDnsName"],
-                     "Placement": {"AvailabilityZone": known["zone"]}, "UserData": known["userData"]} for known in instances]
-        reservations = self.ec2.describe_instances(Filters=[{"Name": "instance-state-name", "Values": ["running"]}])["Reservations"]
-        return [instance for reservation in reservations for instance in reservation["Instances"]]
-
-    def user_data(self, instance):
-        if "UserData" in instance:
-            return instance["UserData"]
-        templates = self.ec2.describe_launch_templates()["LaunchTemplates"]
-        versions = self.ec2.describe_launch_template_versions(LaunchTemplateId=templates[-1]["LaunchTemplateId"], Versions=["$Latest"])
-        return base64.b64decode(versions["LaunchTemplateVersions"][0]["LaunchTemplateData"]["UserData"]).decode()
-
-    def instance_type(self, name):
-        if self.endpoint:
-            return next(kind for kind in json.load(gzip.open(CATALOGUE))["instanceTypes"] if kind["InstanceType"] == name)
-        return self.ec2.describe_instance_types(InstanceTypes=[name])["InstanceTypes"][0]
-
-    def register(self, instance):
-        config = node_config(self.user_data(instance))["spec"]
-        if config["cluster"]["name"] != CLUSTER or config["cluster"]["apiServerEndpoint"] != server():
-            raise SystemExit(f"the node would join another cluster: {config['cluster']}")
-        if base64.b64decode(config["cluster"]["certificateAuthority"]).decode() != authority():
-            raise SystemExit("the node would not trust the API server: its CA certificate differs")
-        kind = self.instance_type(instance["InstanceType"])
-        flags = " ".join(config["kubelet"]["flags"]).removeprefix("--node-labels=").strip('"')
-        zone = instance["Placement"]["AvailabilityZone"]
-        architecture = {"x86_64": "amd64"}.get(kind["ProcessorInfo"]["SupportedArchitectures"][0], "arm64")
-        cpu, memory = kind["VCpuInfo"]["DefaultVCpus"], kind["MemoryInfo"]["SizeInMiB"] * 95 // 100
-        capacity = {"cpu": str(cpu), "memory": f"{memory}Mi", "ephemeral-storage": "20Gi", "pods": str(config["kubelet"]["config"]["maxPods"])}
-        labels = dict(pair.split("=", 1) for pair in flags.split(","))
-        labels.update({"kubernetes.io/hostname": instance["PrivateDnsName"], "kubernetes.io/os": "linux", "kubernetes.io/arch": architecture,
-                       "node.kubernetes.io/instance-type": instance["InstanceType"], "topology.kubernetes.io/zone": zone,
-                       "topology.kubernetes.io/region": zone[:-1]})
-        reserved = 255 + 11 * int(capacity["pods"]) + 100
-        allocatable = dict(capacity, cpu=f"{cpu * 1000 - 100}m", memory=f"{memory - reserved}Mi", **{"ephemeral-storage": "17Gi"})
-        node = {"apiVersion": "v1", "kind": "Node",
-                "metadata": {"name": instance["PrivateDnsName"], "labels": labels, "annotations": {"kwok.x-k8s.io/node": "fake"}},
-                "spec": {"providerID": f"aws:///{zone}/{instance['InstanceId']}", "taints": config["kubelet"]["config"]["registerWithTaints"]},
-                "status": {"capacity": capacity, "allocatable": allocatable}}
-        kubectl("create", "-f", "-", text=json.dumps(node))
-
-
-def kubeconfig():
-    return json.loads(kubectl("config", "view", "--raw", "--minify", "-o", "json"))["clusters"][0]["cluster"]
-
-
-def server():
-    return kubeconfig()["server"]
-
-
-def authority():
-    cluster = kubeconfig()
-    data = cluster.get("certificate-authority-data")
-    return base64.b64decode(data).decode() if data else open(cluster["certificate-authority"]).read()
-
-
-def start_aws(kerf, children):
-    """Starts `kerf aws serve` and returns its endpoint."""
-    child = subprocess.Popen([kerf, "aws", "serve", "--cluster-name", CLUSTER, "--cluster-endpoint", server()], stdout=subprocess.PIPE, text=True)
-    children.append(child)
-    return child.stdout.readline().split(" answers on ")[1].split(". ")[0]
 
 
 def prepare_moto(ec2):
@@ -179,7 +53,7 @@ def run(kerf, kerf_aws, is_moto, children, log):
     os.environ.update(environment)
     ec2 = boto3.client("ec2", config=botocore.config.Config(retries={"total_max_attempts": 2}))
     image = prepare_moto(ec2) if is_moto else None
-    kubectl("apply", "--server-side", "-f", "-", text=subprocess.run([kerf, "crds"], capture_output=True, text=True, check=True).stdout)
+    kubectl("apply", "--server-side", "-f", "-", text=crds(kerf))
     nodes = Nodes(ec2, endpoint)
     nodes.start()
     controller = subprocess.Popen([kerf_aws, "controller", "--disable-leader-election", "--metrics-port", "0", "--health-probe-port", "0"],

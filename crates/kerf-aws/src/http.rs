@@ -10,8 +10,9 @@
 //! A parameter that an operation does not read is an error (`UnknownParameter`), so that no part of
 //! a request is ignored silently.
 //!
-//! Two paths outside of AWS's names help tests: `GET /kerf/instances` returns the running instances
-//! with their user data, `GET /kerf/calls` the recorded calls as JSON lines.
+//! Paths outside of AWS's names help tests: `GET /kerf/instances` returns the running instances
+//! with their user data, `GET /kerf/calls` the recorded calls as JSON lines, and `POST /kerf/aws`
+//! changes the account if the program has set an [`AccountChange`].
 
 mod control;
 mod credential;
@@ -31,6 +32,9 @@ mod tests;
 mod xml;
 mod zonal_shift;
 
+use std::fmt;
+use std::sync::Arc;
+
 use bytes::Bytes;
 use http::{HeaderMap, Method, Request, Response};
 
@@ -42,10 +46,22 @@ use credential::CredentialScope;
 use query::Parameters;
 use service::AwsService;
 
+/// Changes the account as the body of a `POST /kerf/aws` says. Fails with one message for each part
+/// of the body that cannot be read or changes nothing.
+pub type AccountChange = Arc<dyn Fn(&Bytes) -> Result<(), Vec<String>> + Send + Sync>;
+
 /// Answers HTTP requests from an EC2 in memory, without a socket. Clones share one EC2.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct AwsHttp {
     aws: MemoryAws,
+    /// Carries out `POST /kerf/aws`; `None` if the server has no such path.
+    change: Option<AccountChange>,
+}
+
+impl fmt::Debug for AwsHttp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AwsHttp").field("aws", &self.aws).finish_non_exhaustive()
+    }
 }
 
 /// The reason why an operation has no content to answer with.
@@ -84,7 +100,13 @@ struct WireRequest {
 impl AwsHttp {
     /// Creates a front of `aws`.
     pub fn new(aws: MemoryAws) -> Self {
-        Self { aws }
+        Self { aws, change: None }
+    }
+
+    /// Lets `POST /kerf/aws` change the account, for tests that run in another process.
+    #[must_use]
+    pub fn with_account_change(self, change: AccountChange) -> Self {
+        Self { change: Some(change), ..self }
     }
 
     /// Answers a request. Returns `None` if the answer is lost: the caller closes the connection.
@@ -92,7 +114,7 @@ impl AwsHttp {
         let (parts, body) = request.into_parts();
         let path = parts.uri.path().to_owned();
         if path.starts_with(control::PREFIX) {
-            return Some(control::respond(&self.aws, &parts.method, &path));
+            return Some(control::respond(self, &parts.method, &path, &body));
         }
         let parameters = Parameters::parse(parts.uri.query().unwrap_or_default(), &parts.headers, &body);
         let request = WireRequest { method: parts.method, path, headers: parts.headers, parameters, body };

@@ -34,6 +34,8 @@ pub struct Pricing(RwLock<PriceTables>);
 struct PriceTables {
     on_demand: BTreeMap<String, Price>,
     spot: SpotPrices,
+    /// Number of updates that changed a price.
+    changes: u64,
 }
 
 #[derive(Debug)]
@@ -48,7 +50,7 @@ impl Pricing {
     /// Returns the prices that the program ships for a region.
     pub fn new(region: &str) -> Self {
         let shipped = data::prices(region);
-        Self(RwLock::new(PriceTables { on_demand: shipped.clone(), spot: SpotPrices::Initial(shipped) }))
+        Self(RwLock::new(PriceTables { on_demand: shipped.clone(), spot: SpotPrices::Initial(shipped), changes: 0 }))
     }
 
     /// Returns the on-demand price of a type per hour. Returns `None` if it is unknown.
@@ -67,11 +69,18 @@ impl Pricing {
     /// Merges new on-demand prices over the known ones. A type that is missing keeps its price.
     pub fn merge_on_demand(&self, prices: impl IntoIterator<Item = (String, Price)>) {
         let mut tables = self.write();
+        let mut is_changed = false;
         for (instance_type, price) in prices.into_iter().take(PRICE_ENTRIES_MAX) {
             if tables.on_demand.len() < PRICE_ENTRIES_MAX || tables.on_demand.contains_key(&instance_type) {
-                tables.on_demand.insert(instance_type, price);
+                is_changed |= tables.on_demand.insert(instance_type, price) != Some(price);
             }
         }
+        tables.changes += u64::from(is_changed);
+    }
+
+    /// Returns a number that grows with each update that changed a price.
+    pub(crate) fn change_number(&self) -> u64 {
+        self.read().changes
     }
 
     /// Returns the on-demand price of each type.
@@ -91,14 +100,17 @@ impl Pricing {
     /// initial prices: from then on, a pool without an entry has no price.
     pub fn merge_spot(&self, prices: impl IntoIterator<Item = (String, String, Price)>) {
         let mut tables = self.write();
+        let mut is_changed = false;
         if let SpotPrices::Initial(_) = tables.spot {
             tables.spot = SpotPrices::Zonal(BTreeMap::new());
+            is_changed = true;
         }
         if let SpotPrices::Zonal(zonal) = &mut tables.spot {
             for (instance_type, zone, price) in prices.into_iter().take(PRICE_ENTRIES_MAX) {
-                zonal.entry(instance_type).or_default().insert(zone, price);
+                is_changed |= zonal.entry(instance_type).or_default().insert(zone, price) != Some(price);
             }
         }
+        tables.changes += u64::from(is_changed);
     }
 
     fn read(&self) -> RwLockReadGuard<'_, PriceTables> {

@@ -23,7 +23,7 @@ use crate::program::{ConnectAws, ProviderName, SANDBOX_CLUSTER_NAME, sandbox_aws
 use aws::Ec2Provider;
 #[cfg(test)]
 pub(crate) use aws::SimulatedEc2;
-pub(crate) use aws::{AccountOptions, memory_aws};
+pub(crate) use aws::{AccountOptions, account_change, memory_aws};
 use kwok::KwokProvider;
 pub(crate) use plan::{PlanCatalogue, PlanNotice, PlanProviderOptions, load_for_plan};
 

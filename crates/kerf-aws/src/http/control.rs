@@ -1,18 +1,21 @@
-//! Paths outside of AWS's names, for tests: the running instances, and the recorded calls.
+//! Paths outside of AWS's names, for tests: the running instances, the recorded calls, and changes
+//! of the account.
 
 use base64::Engine as _;
 use bytes::Bytes;
 use http::{Method, Response};
 use serde_json::json;
 
+use super::AwsHttp;
 use super::service::response;
-use crate::memory::{CallRecord, LaunchedInstance, MemoryAws};
+use crate::memory::{CallRecord, LaunchedInstance};
 use crate::ports::ec2::InstanceStateName;
 
 /// First part of all these paths.
 pub(super) const PREFIX: &str = "/kerf/";
 
-pub(super) fn respond(aws: &MemoryAws, method: &Method, path: &str) -> Response<Bytes> {
+pub(super) fn respond(front: &AwsHttp, method: &Method, path: &str, body: &Bytes) -> Response<Bytes> {
+    let aws = &front.aws;
     match (method, path) {
         (&Method::GET, "/kerf/instances") => {
             let is_running = |launched: &LaunchedInstance| launched.instance.state == InstanceStateName::Running;
@@ -27,7 +30,15 @@ pub(super) fn respond(aws: &MemoryAws, method: &Method, path: &str) -> Response<
             }
             response(200, "application/x-ndjson", lines)
         }
-        _ => response(404, "text/plain", "not found: GET /kerf/instances or /kerf/calls\n".to_owned()),
+        (&Method::POST, "/kerf/aws") => match front.change.as_ref().map(|change| change(body)) {
+            Some(Ok(())) => response(200, "application/json", "{}\n".to_owned()),
+            Some(Err(problems)) => response(400, "text/plain", problems.join("\n") + "\n"),
+            None => response(404, "text/plain", "the account of this server cannot be changed\n".to_owned()),
+        },
+        _ => {
+            let text = "not found: use GET /kerf/instances, GET /kerf/calls or POST /kerf/aws\n";
+            response(404, "text/plain", text.to_owned())
+        }
     }
 }
 

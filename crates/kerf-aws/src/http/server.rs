@@ -47,9 +47,14 @@ impl AwsServer {
     /// Listens on 127.0.0.1 at `port`; 0 selects any free port. Must be called on a tokio runtime
     /// with IO and time enabled. Fails if the port is in use.
     pub async fn bind(aws: MemoryAws, port: u16) -> io::Result<Self> {
+        Self::bind_front(AwsHttp::new(aws), port).await
+    }
+
+    /// Listens as [`Self::bind`] does, and answers from `front`.
+    pub async fn bind_front(front: AwsHttp, port: u16) -> io::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await?;
         let address = listener.local_addr()?;
-        let task = tokio::spawn(accept(listener, AwsHttp::new(aws)));
+        let task = tokio::spawn(accept(listener, front));
         Ok(Self { address, task })
     }
 

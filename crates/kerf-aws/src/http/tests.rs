@@ -1,6 +1,7 @@
 //! Tests of the answers over HTTP: one snapshot of requests and answers for each service.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -487,6 +488,31 @@ async fn tests_can_read_instances_and_calls() {
     let calls = answer(&aws, get("/kerf/calls")).await;
     insta::assert_snapshot!(format!("{instances}{calls}"));
     assert!(answer(&aws, get("/kerf/x")).await.starts_with("404 "));
+    let change = Request::post("/kerf/aws").body(Bytes::from("reclaim: {}")).unwrap();
+    assert!(answer(&aws, change).await.starts_with("404 "), "no function changes the account");
+}
+
+#[tokio::test(start_paused = true)]
+async fn tests_can_change_the_account() {
+    let aws = aws();
+    let account = aws.clone();
+    let front = AwsHttp::new(aws).with_account_change(Arc::new(move |body| {
+        if body != "away: demo" {
+            return Err(vec!["away: is missing".to_owned(), "x: is unknown".to_owned()]);
+        }
+        account.change_account(|account| account.clusters.clear());
+        Ok(())
+    }));
+    let describe = || signed("eks").method(Method::GET).uri("/clusters/demo").body(Bytes::new()).unwrap();
+    let mut statuses = Vec::new();
+    for body in ["away: other", "away: demo"] {
+        let answer = front.respond(Request::post("/kerf/aws").body(Bytes::from(body)).unwrap()).await.unwrap();
+        let cluster = front.respond(describe()).await.unwrap();
+        let text = String::from_utf8(answer.body().to_vec()).unwrap();
+        statuses.push((answer.status().as_u16(), text, cluster.status().as_u16()));
+    }
+    let expected = [(400, "away: is missing\nx: is unknown\n".to_owned(), 200), (200, "{}\n".to_owned(), 404)];
+    assert_eq!(statuses, expected);
 }
 
 async fn exchange(server: &AwsServer, request: &str) -> String {

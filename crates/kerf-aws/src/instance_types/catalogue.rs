@@ -36,7 +36,7 @@ use crate::settings::AwsSettings;
 use crate::shifted_zones::ShiftedZones;
 use crate::unavailable_offerings::UnavailableOfferings;
 
-/// Time after which a list is built again, so that new prices become visible.
+/// Time after which a list is built again, as in Karpenter. New prices become visible at once.
 const LIST_TTL: Duration = Duration::from_mins(5);
 /// Largest number of lists that are kept. A further list replaces the one that was not used for the
 /// longest time.
@@ -143,6 +143,8 @@ struct CachedList {
     /// The list with the states of `version`.
     current: InstanceTypes,
     version: StateVersion,
+    /// Number of the price update that the list has.
+    prices: u64,
     expires: Timestamp,
     last_used: Timestamp,
 }
@@ -267,11 +269,12 @@ impl InstanceTypeCatalogue {
     pub fn list(&self, class: &EC2NodeClass) -> Result<InstanceTypes, InstanceTypeError> {
         let now = self.clock.now();
         let version = self.sources.version();
+        let prices = self.pricing.change_number();
         let group = self.groups.get(class);
         let mut state = self.lock();
         state.check_complete()?;
         let key = class_key(class, group.as_deref());
-        let is_live = state.lists.get(&key).is_some_and(|list| list.expires > now);
+        let is_live = state.lists.get(&key).is_some_and(|list| list.expires > now && list.prices == prices);
         if !is_live {
             let facts = NodeClassFacts::new(class, &self.kubelet, group)?;
             if facts.zones.is_empty() {
@@ -281,7 +284,8 @@ impl InstanceTypeCatalogue {
             let states = ClassStates { zones: facts.zones, group_id: facts.group.map(|group| group.id.clone()) };
             let current = self.sources.apply(&states, &unmarked, &version);
             let expires = now.saturating_add(LIST_TTL).unwrap_or(Timestamp::MAX);
-            let list = CachedList { states, unmarked, current, version: version.clone(), expires, last_used: now };
+            let list =
+                CachedList { states, unmarked, current, version: version.clone(), prices, expires, last_used: now };
             state.insert_list(key.clone(), list, now);
             self.lists_size.set(state.lists.len());
         }

@@ -504,10 +504,21 @@ async fn a_list_changes_only_with_its_inputs() {
         assert!(catalogue.list(&other).is_same(&list), "{spec}");
         assert!(catalogue.list(&base).is_same(&first), "{spec}");
     }
-    catalogue.pricing.merge_on_demand([("m5.large".to_owned(), kerf_engine::Price::from_nanos(1))]);
-    assert!(catalogue.list(&base).is_same(&first), "prices are visible when the list expires");
-    advance(Duration::from_mins(6)).await;
-    assert!(!catalogue.list(&base).is_same(&first));
+    let price = || ("m5.large".to_owned(), kerf_engine::Price::from_nanos(1));
+    catalogue.pricing.merge_on_demand([price()]);
+    let priced = catalogue.list(&base);
+    assert!(!priced.is_same(&first), "new prices are visible at once");
+    catalogue.pricing.merge_on_demand([price()]);
+    assert!(catalogue.list(&base).is_same(&priced), "an update with the same prices changes nothing");
+    catalogue.pricing.merge_spot([]);
+    let unpriced = catalogue.list(&base);
+    assert!(
+        !unpriced.is_same(&priced),
+        "from the first update of spot prices on, a pool without an entry has no price"
+    );
+    let spot = ("m5.large".to_owned(), "us-west-2a".to_owned(), kerf_engine::Price::from_nanos(1));
+    catalogue.pricing.merge_spot([spot]);
+    assert!(!catalogue.list(&base).is_same(&unpriced));
     catalogue.set_types(vec![TestCatalogue::info("m5.large")]);
     assert_eq!(catalogue.list(&base).len(), 1);
 }

@@ -13,7 +13,8 @@ use super::{AwsFailure, MemoryAws};
 use crate::ports::ec2::{DescribeSpotPriceHistory, InstanceTypeOffering, SpotPrice};
 use crate::ports::{AwsFuture, GetProducts, Page, PageRequest, PriceList, ProductFilter};
 
-const SPOT_PRICES: PageLimits = PageLimits { min: 1, max: 1000, default: Some(1000) };
+/// EC2 does not limit the page size of spot prices: Karpenter requests 2,000.
+const SPOT_PRICES: PageLimits = PageLimits { min: 1, max: i32::MAX, default: Some(1000) };
 const PRODUCTS: PageLimits = PageLimits { min: 1, max: 100, default: Some(100) };
 
 const GET_PRODUCTS: AwsOperation = AwsOperation { service: "Pricing", name: "GetProducts" };
@@ -201,6 +202,8 @@ mod tests {
             ["m5.large us-west-2a 0.096000", "m5.large us-west-2b 0.030100", "m5.large us-west-2c 0.096000"]
         );
         assert_eq!(pages, 3, "an empty page, and pages of two and one");
+        let large = aws.describe_spot_price_history(request(LINUX), PageRequest::first(2000)).await;
+        assert!(large.is_ok(), "the page size of Karpenter");
         let windows = aws.describe_spot_price_history(request("Windows"), PageRequest::first(1000)).await;
         assert_eq!(windows.unwrap().items, []);
         assert_eq!(aws.calls()[0].request, "Linux/UNIX since 2026-01-01T00:00:00Z");

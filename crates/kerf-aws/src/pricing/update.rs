@@ -17,6 +17,9 @@ use crate::ports::{AwsError, Ec2, GetProducts, PriceList, ProductFilter, all_pag
 const SPOT_PRODUCTS: [&str; 2] = ["Linux/UNIX", "Linux/UNIX (Amazon VPC)"];
 /// Page size of `GetProducts`, the largest that the service allows.
 const PRODUCTS_PAGE_SIZE: i32 = 100;
+/// Page size of `DescribeSpotPriceHistory`, that of Karpenter. EC2 does not limit it, and a region
+/// has about 4,000 prices.
+const SPOT_PAGE_SIZE: i32 = 2000;
 
 /// Reason why prices were not updated.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -147,7 +150,7 @@ pub(crate) async fn read_spot_prices(ec2: &dyn Ec2, now: Timestamp) -> Result<Ve
         product_descriptions: SPOT_PRODUCTS.map(str::to_owned).to_vec(),
         start_time: Some(now),
     };
-    let answer = all_pages(None, |page| ec2.describe_spot_price_history(request.clone(), page)).await?;
+    let answer = all_pages(Some(SPOT_PAGE_SIZE), |page| ec2.describe_spot_price_history(request.clone(), page)).await?;
     let prices = spot_prices(answer);
     if prices.is_empty() { Err(PriceUpdateError::NoSpotPrices) } else { Ok(prices) }
 }

@@ -168,13 +168,22 @@ mod tests {
     // spec 05 #60, #67
     #[tokio::test(start_paused = true)]
     async fn an_update_reads_all_pages_and_keeps_the_prices_of_missing_types() {
-        let (_env, refresh) = env(|_| {}).await;
+        let (env, refresh) = env(|_| {}).await;
         assert_eq!(refresh.price("m5.large", "us-west-2a"), (Some(dollars("0.096")), Some(dollars("0.096"))));
         refresh.run().await.unwrap();
         assert_eq!(refresh.price("m5.large", "us-west-2a"), (Some(dollars("0.2")), Some(dollars("0.03"))));
         assert_eq!(refresh.price("m5.metal", "us-west-2a"), (Some(dollars("4.608")), None), "not sold as spot here");
         assert_eq!(refresh.price("c7g.large", "us-west-2a").0, Some(dollars("0.0725")), "the shipped price");
         assert_eq!(refresh.price("c7g.large", "us-west-2a").1, None);
+        // The page sizes of spec 05 section 2.
+        let size_of = |operation: &str| {
+            let calls = env.aws.calls().into_iter().filter(|call| call.operation == operation);
+            calls
+                .map(|call| call.request.split(" max ").nth(1).unwrap_or_default().split(' ').next().map(str::to_owned))
+                .next()
+        };
+        assert_eq!(size_of("DescribeSpotPriceHistory").flatten().as_deref(), Some("2000"));
+        assert_eq!(size_of("GetProducts").flatten().as_deref(), Some("100"));
     }
 
     // spec 05 #69, spec 06 §16.1

@@ -27,7 +27,7 @@ pub(super) fn handle(
     };
     let answer = match (method.as_str(), path) {
         ("POST", ["aws"]) => {
-            let step = read_step(body).map_err(|mistakes| StatusError::bad_request(mistakes.join("; ")))?;
+            let step = read_aws_step(body).map_err(|mistakes| StatusError::bad_request(mistakes.join("; ")))?;
             cloud.perform(&step).map_err(|failures| StatusError::bad_request(failures.join("; ")))?;
             json!({ "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success" })
         }
@@ -38,9 +38,18 @@ pub(super) fn handle(
     Ok(respond(200, JSON, Bytes::from(answer.to_string()).into(), &[]))
 }
 
-/// Reads a step in YAML or JSON. Fails with all mistakes.
-fn read_step(body: &Bytes) -> Result<AwsStep, Vec<String>> {
+/// Reads a change of the AWS account in YAML or JSON. Fails with all mistakes of the text that do
+/// not depend on the account.
+pub fn read_aws_step(body: &[u8]) -> Result<AwsStep, Vec<String>> {
+    let no_mapping =
+        || vec!["the change is no mapping: write for example `reclaim: {}`, see docs/SANDBOX.md".to_owned()];
+    if body.trim_ascii().is_empty() {
+        return Err(no_mapping());
+    }
     let tree: Value = parse_yaml(body).map_err(|problem| vec![problem])?.value;
+    if !tree.is_object() {
+        return Err(no_mapping());
+    }
     let step: AwsStep = serde_json::from_value(tree).map_err(|problem| vec![problem.to_string()])?;
     let mut mistakes = Vec::new();
     step.add_errors(&mut |field, why| {

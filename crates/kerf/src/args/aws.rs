@@ -114,7 +114,9 @@ Examples:
 The account is in us-west-2. It has one EKS cluster, a network with the tag
 karpenter.sh/discovery, the role KarpenterNodeRole-<cluster>, the images of EKS and the instance
 types that Kerf ships. Nothing is kept after the end of the process. Instances have no nodes:
-GET /kerf/instances lists them with their user data, for a program that registers nodes."
+GET /kerf/instances lists them with their user data, for a program that registers nodes.
+POST /kerf/aws changes the account, with what `kerf sandbox aws` takes:
+  curl --data 'reclaim: {}' http://127.0.0.1:4566/kerf/aws"
 )]
 struct TypedAwsServe {
     /// Name of the EKS cluster in the account.

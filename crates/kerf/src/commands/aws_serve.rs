@@ -2,14 +2,14 @@
 //! signal arrives.
 
 use anyhow::Context as _;
-use kerf_aws::http::AwsServer;
+use kerf_aws::http::{AwsHttp, AwsServer};
 use kerf_runtime::Clock;
 
 use super::controller_process::listen_problem;
 use crate::args::AwsServeOptions;
 use crate::exit::{CommandFailure, Exit};
 use crate::output;
-use crate::provider::{AccountOptions, memory_aws};
+use crate::provider::{AccountOptions, account_change, memory_aws};
 
 pub(super) fn run(options: &AwsServeOptions) -> Result<Exit, CommandFailure> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -34,7 +34,8 @@ async fn serve(options: &AwsServeOptions) -> Result<Exit, CommandFailure> {
     };
     let aws = memory_aws(Clock::system(), &account);
     let region = aws.region();
-    let server = AwsServer::bind(aws, options.port)
+    let change = account_change(aws.clone(), options.cluster_name.clone(), options.kubernetes_version.clone());
+    let server = AwsServer::bind_front(AwsHttp::new(aws).with_account_change(change), options.port)
         .await
         .map_err(|cause| CommandFailure::ExecutionFailed(listen_problem("--port", options.port, &cause).into()))?;
     output::print_text(&format!(

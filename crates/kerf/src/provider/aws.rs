@@ -26,6 +26,7 @@ use super::{CloudParts, PlanCatalogue, Provider, SandboxPreparation, SandboxText
 use crate::exit::Problem;
 use crate::input::{AWS_GROUP, Objects};
 use crate::program::{ConnectAws, SANDBOX_KUBERNETES_VERSION, no_sdk_problem};
+pub(crate) use account_steps::account_change;
 pub(super) use plan_catalogue::Ec2PlanCatalogue;
 use plan_region::PlanRegion;
 pub(super) use plan_region::check_region;

@@ -2,9 +2,11 @@
 //!
 //! An action that finds nothing to change fails: a scenario would otherwise test nothing.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use kerf_aws::http::AccountChange;
 use kerf_aws::memory::{
     Account, AwsFault, AwsFaultRule, LaunchFailure, LaunchedInstance, MemoryAws, PoolPattern, StockOut,
     matches_pattern, operation_actions, operation_names,
@@ -35,6 +37,16 @@ pub(super) struct AccountSteps<'a> {
 
 /// Result of one action: the reason why it changed nothing.
 type Outcome = Result<(), String>;
+
+/// Returns the function that changes an account over HTTP: it reads a step of a scenario in YAML
+/// and carries it out.
+pub(crate) fn account_change(aws: MemoryAws, cluster_name: String, kubernetes_version: String) -> AccountChange {
+    Arc::new(move |body| {
+        let step = kerf_sandbox::read_aws_step(body)?;
+        let steps = AccountSteps { aws: &aws, cluster_name: &cluster_name, kubernetes_version: &kubernetes_version };
+        steps.perform(&step)
+    })
+}
 
 impl AccountSteps<'_> {
     /// Carries out all actions of a step. Fails with a message for each that changed nothing.

@@ -42,6 +42,31 @@ async fn the_version_of_the_account_is_that_of_the_sandbox() {
     assert_eq!(format!("{}.{}", version.major, version.minor), SANDBOX_KUBERNETES_VERSION);
 }
 
+#[tokio::test(start_paused = true)]
+async fn the_account_is_changed_over_http() {
+    let aws = memory_aws(Clock::system(), &options("demo"));
+    let change = account_change(aws.clone(), "demo".to_owned(), "1.34".to_owned());
+    assert_eq!(
+        change(&"sendMessage: hello\npublishImages: {release: '20260115', bottlerocket: 1.53.0}".into()),
+        Ok(())
+    );
+    assert_eq!(aws.queued_messages("demo"), ["hello"]);
+    let newest = "/aws/service/eks/optimized-ami/1.34/amazon-linux-2023/x86_64/standard/recommended/image_id";
+    assert!(aws.change_account(|account| account.parameters.contains_key(newest)), "the version of the server");
+    let mut problems = Vec::new();
+    for body in [
+        "",
+        "reclaim",
+        "reclaim: {}",
+        "deleteQueue: other\nendZonalShift: us-west-2a",
+        "colour: red",
+        "tags: {resources: 'x'}",
+    ] {
+        problems.push(format!("{body:?}: {}", change(&body.into()).unwrap_err().join(" | ")));
+    }
+    insta::assert_snapshot!(problems.join("\n"));
+}
+
 /// Returns the problem of a provider that connects with this function.
 async fn connect_problem(connect: Option<ConnectAws>) -> Problem {
     let server = ApiServer::new(ApiServerConfig::new(Clock::system(), 0));
