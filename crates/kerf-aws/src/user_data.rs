@@ -9,6 +9,7 @@ mod kubelet_flags;
 mod mime;
 mod node_config;
 mod windows;
+mod yaml_document;
 
 use std::collections::BTreeMap;
 

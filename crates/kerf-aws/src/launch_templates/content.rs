@@ -19,6 +19,8 @@ const REGIONS_WITHOUT_METADATA_IPV6: [&str; 6] =
     ["us-iso-east-1", "us-iso-west-1", "us-isob-east-1", "us-isob-west-1", "us-isof-south-1", "us-isof-east-1"];
 /// Size of user data from which a message is logged: 90% of EC2's limit of 16,384 bytes.
 const USER_DATA_WARN_BYTES: usize = 14_745;
+/// EC2's limit of user data in bytes.
+const USER_DATA_MAX_BYTES: usize = 16_384;
 const BYTES_PER_GIB: i64 = 1 << 30;
 
 /// Reason why the content of a template cannot be made.
@@ -79,12 +81,8 @@ impl LaunchTemplateInput<'_> {
             bind_command: user_data::bind_command(&self.class.ami_selector_terms, self.amis),
         };
         let text = user_data::render(self.family(), &input)?;
-        if text.len() >= USER_DATA_WARN_BYTES {
-            tracing::info!(
-                EC2NodeClass = self.class_name,
-                bytes = text.len(),
-                "user data approaches EC2's limit of 16384 bytes"
-            );
+        if let Some(message) = size_warning(text.len()) {
+            tracing::info!(EC2NodeClass = self.class_name, bytes = text.len(), "{message}");
         }
         Ok(text)
     }
@@ -215,6 +213,17 @@ impl LaunchTemplateInput<'_> {
     }
 }
 
+/// Returns the message to log about user data of this size. Returns `None` if it is small enough.
+fn size_warning(bytes: usize) -> Option<&'static str> {
+    if bytes > USER_DATA_MAX_BYTES {
+        Some("user data exceeds EC2's limit of 16384 bytes")
+    } else if bytes >= USER_DATA_WARN_BYTES {
+        Some("user data approaches EC2's limit of 16384 bytes")
+    } else {
+        None
+    }
+}
+
 fn block_device(index: usize, mapping: &BlockDeviceMapping) -> Result<TemplateBlockDevice, LaunchTemplateContentError> {
     let ebs = mapping.ebs.clone().unwrap_or_default();
     let size = ebs.volume_size.as_ref().map(|size| size.text().parse::<Quantity>()).transpose();
@@ -242,4 +251,18 @@ fn gib_rounded_up(size: Quantity) -> i32 {
 
 fn saturated(value: i64) -> i32 {
     i32::try_from(value).unwrap_or(if value < 0 { i32::MIN } else { i32::MAX })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // spec 05 §14.1: EC2 takes 16 KiB of user data
+    #[test]
+    fn user_data_over_the_limit_is_not_called_close_to_it() {
+        assert_eq!(size_warning(14_744), None);
+        let message = |bytes| size_warning(bytes).unwrap_or_default().split(' ').nth(2).unwrap_or_default();
+        assert_eq!((message(14_745), message(16_384)), ("approaches", "approaches"));
+        assert_eq!((message(16_385), message(20_666)), ("exceeds", "exceeds"));
+    }
 }

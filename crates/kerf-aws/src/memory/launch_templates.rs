@@ -29,6 +29,12 @@ impl MemoryAws {
     pub(crate) fn template_created_at(&self, name: &str) -> Option<Timestamp> {
         self.state().templates.get(name).map(|stored| stored.created_at)
     }
+
+    /// Returns the contents of all launch templates.
+    #[cfg(test)]
+    pub(crate) fn template_contents(&self) -> Vec<Arc<crate::ports::ec2::LaunchTemplateData>> {
+        self.state().templates.values().map(|stored| stored.data.clone()).collect()
+    }
 }
 
 impl AwsState {

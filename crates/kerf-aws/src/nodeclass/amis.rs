@@ -60,7 +60,7 @@ pub(super) async fn resolve(
     let amis = resolved.into_iter().map(|ami| Ami {
         deprecated: ami.is_deprecated.then_some(true),
         id: ami.id,
-        name: Some(ami.name),
+        name: Some(ami.name).filter(|name| !name.is_empty()),
         requirements: ami.requirements,
     });
     work.status_mut().amis = Some(amis.collect());

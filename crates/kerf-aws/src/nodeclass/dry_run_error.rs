@@ -5,6 +5,7 @@ use crate::instance_types::InstanceTypeError;
 use crate::launch_templates::LaunchTemplateContentError;
 use crate::ports::AwsError;
 use crate::restricted_tags::RestrictedTagsError;
+use crate::user_data::UserDataError;
 
 /// Reason why a class cannot be checked.
 #[derive(Debug, thiserror::Error)]
@@ -38,6 +39,34 @@ impl DryRunError {
         match self {
             Self::Call { cause, .. } => Some(cause),
             Self::TypeChoice(_) | Self::Tags(_) | Self::TemplateContent(_) | Self::AmbiguousTemplate(_) => None,
+        }
+    }
+
+    /// Returns reason and message of the condition `ValidationSucceeded` if the user has to change
+    /// the class or its NodePools. Returns `None` for other errors.
+    pub(crate) fn user_error(&self) -> Option<(&'static str, String)> {
+        match self {
+            Self::TemplateContent(LaunchTemplateContentError::UserData(error)) => match error {
+                UserDataError::UnknownServiceCidr | UserDataError::Yaml(_) => None,
+                UserDataError::Archive(_) | UserDataError::Settings(_) => {
+                    Some(("InvalidUserData", format!("spec.userData: {error}")))
+                }
+            },
+            Self::TemplateContent(error @ LaunchTemplateContentError::VolumeSize { .. }) => {
+                Some(("InvalidBlockDeviceMappings", error.to_string()))
+            }
+            Self::TypeChoice(TypeChoiceError::Amis(AmiMatchError::NoMatch(ids))) => {
+                let message = format!(
+                    "AMIs {} run on no instance type that the NodePools of the class allow: select AMIs of another \
+                     architecture in spec.amiSelectorTerms, or allow their architecture in a NodePool",
+                    ids.join(", ")
+                );
+                Some(("NoCompatibleAMI", message))
+            }
+            Self::TypeChoice(TypeChoiceError::InstanceTypes(_) | TypeChoiceError::Amis(AmiMatchError::NoAmis))
+            | Self::Tags(_)
+            | Self::AmbiguousTemplate(_)
+            | Self::Call { .. } => None,
         }
     }
 }

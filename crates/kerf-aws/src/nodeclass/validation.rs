@@ -110,7 +110,15 @@ impl Validation {
                     work.set_false(VALIDATION_SUCCEEDED, "InstanceProfileNotFound", &message);
                     return Ok(ReconcileAction::RequeueWithBackoff);
                 }
-                Err(DryRunStop::Failed(error)) => return Err(error.into()),
+                Err(DryRunStop::Failed(error)) => {
+                    // Launches from a class that was valid go on.
+                    if let Some((reason, message)) = error.user_error()
+                        && !work.is_true_for_present_spec(VALIDATION_SUCCEEDED)
+                    {
+                        work.conditions.set_unknown(VALIDATION_SUCCEEDED, reason, &message, work.now);
+                    }
+                    return Err(error.into());
+                }
             },
         };
         match outcome {

@@ -56,7 +56,7 @@ pub(super) fn render(input: &UserDataInput<'_>) -> Result<String, UserDataError>
     };
     set_cluster(&mut kubernetes, input);
     set_kubelet(&mut kubernetes, input);
-    kubernetes.retain(|_, value| !is_empty_collection(value));
+    kubernetes.retain(|key, value| key == schema::TOPOLOGY_MANAGER_POLICY_OPTIONS || !is_empty_collection(value));
     settings.insert("kubernetes".into(), Value::Table(kubernetes));
     add_bootstrap_commands(&mut settings, input)?;
     let document = Table::from_iter([("settings".to_owned(), Value::Table(settings))]);

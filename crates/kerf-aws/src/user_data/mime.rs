@@ -221,10 +221,18 @@ fn decode_quoted_printable(text: &str) -> Result<String, ArchiveError> {
         let mut pieces = line.split('=');
         bytes.extend(pieces.next().unwrap_or_default().bytes());
         for piece in pieces {
-            let byte = piece.get(..2).and_then(|digits| u8::from_str_radix(digits, 16).ok());
-            let byte = byte.ok_or_else(|| ArchiveError::QuotedPrintable(line.to_owned()))?;
-            bytes.push(byte);
-            bytes.extend(piece[2..].bytes());
+            match piece.as_bytes() {
+                [high, low, rest @ ..] if high.is_ascii_hexdigit() && low.is_ascii_hexdigit() => {
+                    // Two hexadecimal digits are always a number below 256.
+                    bytes.extend(u8::from_str_radix(&piece[..2], 16));
+                    bytes.extend(rest);
+                }
+                // A script such as `export X=foo`: the sign stands for itself, as in Karpenter.
+                plain => {
+                    bytes.push(b'=');
+                    bytes.extend(plain);
+                }
+            }
         }
         if !is_soft_break && lines.peek().is_some() {
             bytes.push(b'\n');

@@ -1,10 +1,10 @@
 //! User data of AL2023: a `NodeConfig` for nodeadm, in a MIME archive after the parts of the user
 //! (spec 05 §14.3). nodeadm merges several documents; the last one wins.
 
-use serde::Deserialize as _;
 use serde_json::{Map, Value, json};
 
 use super::mime::{self, Part, SHELL_SCRIPT};
+use super::yaml_document;
 use super::{UserDataError, UserDataInput};
 
 const NODE_CONFIG: &str = "application/node.eks.aws";
@@ -12,7 +12,7 @@ const NODE_CONFIG: &str = "application/node.eks.aws";
 /// Returns the user data.
 pub(super) fn render(input: &UserDataInput<'_>) -> Result<String, UserDataError> {
     let custom = input.custom.unwrap_or_default();
-    let content_type = || if is_mapping_or_empty(custom) { NODE_CONFIG } else { SHELL_SCRIPT };
+    let content_type = || if yaml_document::is_mapping_or_empty(custom) { NODE_CONFIG } else { SHELL_SCRIPT };
     let parts = mime::custom_parts(custom, content_type)?.into_iter();
     let mut parts: Vec<Part> = parts.map(Part::with_content_type_only).collect();
     let document = document(input)?;
@@ -20,14 +20,6 @@ pub(super) fn render(input: &UserDataInput<'_>) -> Result<String, UserDataError>
     let content = format!("# Kerf Generated NodeConfig\n{yaml}");
     parts.push(Part::new(NODE_CONFIG, content));
     Ok(mime::write(&parts))
-}
-
-/// Returns true if the first YAML document of the text is a mapping or empty.
-fn is_mapping_or_empty(text: &str) -> bool {
-    let Some(document) = serde_yaml_ng::Deserializer::from_str(text).next() else {
-        return true;
-    };
-    serde_yaml_ng::Value::deserialize(document).is_ok_and(|value| value.is_mapping() || value.is_null())
 }
 
 fn document(input: &UserDataInput<'_>) -> Result<Value, UserDataError> {

@@ -388,3 +388,48 @@ fn the_version_of_a_bottlerocket_image_decides_how_local_disks_are_mounted() {
 fn user_data_of_windows_is_one_powershell_block() {
     insta::assert_snapshot!(rendered_for(&AmiFamily::Windows2022, Some("Write-Host 'a'")).unwrap());
 }
+
+// spec 05 #138: scripts in such parts hold plain `=`
+#[test]
+fn spec_05_138_a_sign_without_digits_stands_for_itself_in_quoted_printable() {
+    let archive = |content: &str| {
+        format!(
+            "MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=B\n\n--B\nContent-Type: text/x-shellscript\n\
+             Content-Transfer-Encoding: quoted-printable\n\n{content}\n--B--\n"
+        )
+    };
+    for (content, expected) in [
+        ("export X=foo", "export X=foo"),
+        ("if [ \"$a\" = \"b\" ]; then x=1; fi", "if [ \"$a\" = \"b\" ]; then x=1; fi"),
+        ("a=3D=C3=A9=3db", "a=é=b"),
+        ("a==b=+a=é", "a==b=+a=é"),
+        ("a=\nb=4", "ab=4"),
+    ] {
+        let part = custom_part(&archive(content));
+        let expected = format!("--//\nContent-Type: text/x-shellscript\n\n{expected}\n");
+        assert_eq!(part, expected, "{content}");
+    }
+    // Two hexadecimal digits are a byte, here one that begins no character.
+    let error = rendered(&facts(), json!({}), Some(&archive("X=AB"))).unwrap_err();
+    assert!(error.to_string().contains("X=AB"), "{error}");
+}
+
+// spec 05 #139
+#[test]
+fn spec_05_139_known_keys_of_bottlerocket_are_found_in_any_case() {
+    let kubernetes = |custom: &str| {
+        let text = rendered_for(&AmiFamily::Bottlerocket, Some(&format!("[settings.kubernetes]\n{custom}"))).unwrap();
+        text.parse::<toml::Table>().unwrap()["settings"]["kubernetes"].clone()
+    };
+    let own = kubernetes("Log-Level = 4\nLOG-LEVELS = 5");
+    assert_eq!((own["log-level"].as_integer(), own.get("Log-Level"), own.get("LOG-LEVELS")), (Some(4), None, None));
+    for options in ["{}", "{x = 1}"] {
+        let own = kubernetes(&format!("topology-manager-policy-options = {options}\nstatic-pods = {{}}"));
+        assert_eq!(own["topology-manager-policy-options"].as_table().map(toml::Table::len), Some(0), "{options}");
+        assert!(own.get("static-pods").is_none());
+    }
+    let own = kubernetes("[settings.kubernetes.credential-providers.ecr]\nEnabled = true");
+    let provider = &own["credential-providers"]["ecr"];
+    assert_eq!(provider["image-patterns"].as_array().map(Vec::len), Some(0));
+    assert_eq!(provider["enabled"].as_bool(), Some(true));
+}

@@ -24,6 +24,7 @@ use std::io::{BufReader, Read, Write};
 use std::path::Path;
 
 use kerf_aws::data::ShippedCatalogue;
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use crate::args::{AskOptions, Question};
@@ -74,7 +75,7 @@ fn answer_all(
     input: impl Read,
     mut output: impl Write,
 ) -> Result<Exit, CommandFailure> {
-    let documents = serde_json::Deserializer::from_reader(BufReader::new(input)).into_iter::<Document>();
+    let documents = serde_json::Deserializer::from_reader(BufReader::new(input)).into_iter::<Box<RawValue>>();
     for (document, number) in documents.zip(1..) {
         let document = document.map_err(|error| {
             CommandFailure::bad_input(
@@ -82,7 +83,10 @@ fn answer_all(
                     .with_hint("give JSON documents as docs/spec/11-aws-questions.md describes them"),
             )
         })?;
-        let answer = answer(question, &document, catalogue).unwrap_or_else(|error| error.to_json());
+        let answer = serde_json::from_str::<Document>(document.get())
+            .map_err(QuestionError::other)
+            .and_then(|document| answer(question, &document, catalogue))
+            .unwrap_or_else(|error| error.to_json());
         let written = writeln!(output, "{answer}").and_then(|()| output.flush());
         if let Err(cause) = written {
             return if cause.kind() == std::io::ErrorKind::BrokenPipe {

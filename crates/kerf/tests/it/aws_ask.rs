@@ -38,6 +38,31 @@ fn input_that_is_not_json_names_the_document() {
     assert!(stderr.contains("standard input: document 2: EOF"), "{stderr}");
 }
 
+// spec 11 #6
+#[test]
+fn spec_11_6_a_member_of_another_type_fails_one_document() {
+    let good = M5_LARGE.replace("PRICES", "null");
+    let bad = good.replacen('{', "{\"options\": {\"reservedENIs\": -1}, ", 1);
+    let (code, answers, stderr) = ask(&["instance-types"], &format!("{bad} 5 null {good}"));
+    assert_eq!((code, answers.len()), (0, 4), "{stderr}");
+    assert_eq!(answers[0]["error"]["class"], "Other");
+    let text = answers[0]["error"]["text"].as_str().unwrap();
+    assert!(text.contains("`-1`"), "{text}");
+    assert_eq!((&answers[1]["error"]["class"], &answers[2]["error"]["class"]), (&"Other".into(), &"Other".into()));
+    assert_eq!(answers[3]["instanceTypes"][0]["name"], "m5.large");
+}
+
+// spec 05 §7.2: a price of zero keeps the static one; spec 11 §4: so does a negative price
+#[test]
+fn spec_05_7_an_on_demand_price_of_zero_is_skipped() {
+    for price in ["0", "0.0", "-1"] {
+        let prices = format!("{{\"onDemand\": {{\"m5.large\": {price}}}}}");
+        let (_, answers, _) = ask(&["instance-types"], &M5_LARGE.replace("PRICES", &prices));
+        let offering = &answers[0]["instanceTypes"][0]["offerings"][0];
+        assert_eq!((offering["price"].as_f64(), &offering["available"]), (Some(0.096), &true.into()), "{price}");
+    }
+}
+
 // spec 11 §1.2, §1.3: reservations, placement groups, zonal shifts and marks
 #[test]
 fn offerings_have_reservations_partitions_shifts_and_scoped_marks() {

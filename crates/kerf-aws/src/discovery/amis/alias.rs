@@ -114,7 +114,7 @@ pub(super) fn parameters(alias: &Alias<'_>, kubernetes: &str) -> Vec<AliasParame
         })
         .collect(),
         AmiFamily::Bottlerocket => {
-            let version = version.strip_prefix('v').unwrap_or(version);
+            let version = version.trim_start_matches('v');
             [
                 ("", "x86_64", &[Standard, Neuron][..]),
                 ("", "arm64", &[Standard]),

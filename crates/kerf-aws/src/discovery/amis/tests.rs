@@ -79,6 +79,19 @@ async fn one_image_can_have_several_variants_in_a_fixed_order() {
     insta::assert_snapshot!(shown(&list));
 }
 
+// spec 05 #77: all leading `v`s of a Bottlerocket version are removed
+#[test]
+fn a_version_of_bottlerocket_may_begin_with_v() {
+    for alias in ["bottlerocket@1.52.0", "bottlerocket@v1.52.0", "bottlerocket@vv1.52.0"] {
+        let alias = kerf_api::ec2nodeclass::Alias::parse(alias).unwrap();
+        let parameters = alias::parameters(&alias, "1.34");
+        assert!(!parameters.is_empty());
+        for parameter in parameters {
+            assert!(parameter.name.ends_with("/1.52.0/image_id"), "{}", parameter.name);
+        }
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn windows_images_require_the_build_of_windows() {
     let aws = aws();

@@ -245,6 +245,17 @@ async fn a_deprecated_image_is_marked_in_the_status() {
     assert_eq!(deprecated().await, 5);
 }
 
+// spec 06 §4.1: EC2 returns no name for some images
+#[tokio::test(start_paused = true)]
+async fn an_image_without_a_name_has_none_in_the_status() {
+    let env = NodeClassEnv::new().await;
+    env.aws.change_account(|account| account.images.values_mut().for_each(|image| image.name.clear()));
+    env.create_class("default", json!({})).await;
+    env.reconcile("default").await.unwrap();
+    let amis = env.class("default").await.status.unwrap().amis.unwrap();
+    assert!(!amis.is_empty() && amis.iter().all(|ami| ami.name.is_none()), "{amis:?}");
+}
+
 // spec 06 #14
 #[tokio::test(start_paused = true)]
 async fn a_conflict_requeues_without_an_error() {

@@ -174,6 +174,76 @@ async fn a_pool_for_which_there_is_no_image() {
     env.create_pool("amd", json!([{"key": "kubernetes.io/arch", "operator": "In", "values": ["amd64"]}])).await;
     let text = env.reconcile("default").await.unwrap_err().to_string();
     assert_eq!(text, format!("no instance types satisfy requirements of amis [{arm}]"));
-    assert!(env.condition("default", "ValidationSucceeded").await.contains("=Unknown AwaitingReconciliation"));
+    let expected = format!(
+        "ValidationSucceeded=Unknown NoCompatibleAMI: AMIs {arm} run on no instance type that the NodePools of the class \
+         allow: select AMIs of another architecture in spec.amiSelectorTerms, or allow their architecture in a NodePool"
+    );
+    assert_eq!(env.condition("default", "ValidationSucceeded").await, expected);
     assert_eq!(env.condition("default", "AMIsReady").await, "AMIsReady=True");
+}
+
+// spec 06 #136
+#[tokio::test(start_paused = true)]
+async fn spec_06_136_user_data_that_cannot_be_read_is_in_the_condition() {
+    let env = env_with_dry_runs().await;
+    env.create_class("default", json!({"userData": "MIME-Version: 1.0\n"})).await;
+    env.reconcile("default").await.unwrap_err();
+    let condition = env.condition("default", "ValidationSucceeded").await;
+    let expected = "ValidationSucceeded=Unknown InvalidUserData: spec.userData: parsing custom UserData, ";
+    assert!(condition.starts_with(expected), "{condition}");
+
+    let bottlerocket = json!([{"alias": "bottlerocket@latest"}]);
+    let spec = json!({"amiSelectorTerms": bottlerocket, "userData": "[settings.kubernetes]\nmax-pods = 'x'"});
+    env.create_class("toml", spec).await;
+    env.reconcile("toml").await.unwrap_err();
+    let condition = env.condition("toml", "ValidationSucceeded").await;
+    assert_eq!(
+        condition,
+        "ValidationSucceeded=Unknown InvalidUserData: spec.userData: invalid UserData toml: \
+         settings.kubernetes.max-pods: expected an integer, found string"
+    );
+    env.patch_class("toml", json!({"spec": {"userData": null}})).await;
+    env.reconcile("toml").await.unwrap();
+    assert_eq!(env.condition("toml", "ValidationSucceeded").await, "ValidationSucceeded=True");
+}
+
+// spec 06 §4.7.8: dry runs send no user data
+#[tokio::test(start_paused = true)]
+async fn only_a_template_can_have_user_data_that_is_too_large() {
+    for operation in ["CreateFleet", "RunInstances"] {
+        let env = env_with_dry_runs().await;
+        env.create_class("default", json!({})).await;
+        let size = error(400, "InvalidUserData.Malformed", "User data is limited to 16384 bytes");
+        env.aws.set_faults(vec![AwsFaultRule::always(operation, size)]);
+        let text = env.reconcile("default").await.unwrap_err().to_string();
+        assert!(text.starts_with(&format!("validating ec2:{operation} authorization, ")), "{text}");
+        assert!(env.condition("default", "ValidationSucceeded").await.contains("=Unknown AwaitingReconciliation"));
+    }
+}
+
+// spec 05 §9: the next call asks again
+#[tokio::test(start_paused = true)]
+async fn spec_05_9_a_template_has_the_placement_group_that_a_later_call_finds() {
+    for (failures, expected) in [(0, true), (1, true), (3, true), (4, false)] {
+        let env = env_with_dry_runs().await;
+        env.aws.change_account(|account| {
+            let group = crate::ports::ec2::PlacementGroup {
+                id: "pg-1".to_owned(),
+                name: "racks".to_owned(),
+                state: "available".to_owned(),
+                strategy: "cluster".to_owned(),
+                ..Default::default()
+            };
+            account.placement_groups.insert(group.id.clone(), group);
+        });
+        env.create_class("default", json!({"placementGroupSelector": {"name": "racks"}})).await;
+        let fault = AwsFaultRule::once("DescribePlacementGroups", unauthorized("no"));
+        if failures > 0 {
+            env.aws.set_faults(vec![AwsFaultRule { times: Some(failures), ..fault }]);
+        }
+        assert_eq!(env.reconcile("default").await.is_ok(), failures == 0);
+        let contents = env.aws.template_contents();
+        let groups: Vec<_> = contents.iter().map(|content| content.placement.group_id.clone()).collect();
+        assert_eq!(groups, [expected.then(|| "pg-1".to_owned())], "{failures} failures");
+    }
 }

@@ -1,6 +1,8 @@
 //! Checks with AWS calls that launches from a class are allowed (spec 06 §4.7.8): a real launch
 //! template, a dry run of `CreateFleet`, and a dry run of `RunInstances`.
 
+use std::sync::Arc;
+
 use kerf_api::ec2nodeclass::EC2NodeClass;
 use kerf_api::labels;
 use kerf_api::nodeclaim::NodeClaim;
@@ -15,7 +17,8 @@ use crate::launch::launch_tags;
 use crate::launch_templates::{LaunchTemplateError, LaunchTemplateInput};
 use crate::nodeclass::dry_run_error::{DryRunError, TypeChoiceError};
 use crate::ports::ec2::{
-    CreateFleet, FleetConfig, FleetOverride, FleetTarget, RunInstances, RunNetworkInterface, TagSpecification,
+    CreateFleet, FleetConfig, FleetOverride, FleetTarget, PlacementGroup, RunInstances, RunNetworkInterface,
+    TagSpecification,
 };
 use crate::ports::{AwsError, Tags};
 use crate::user_data;
@@ -32,6 +35,10 @@ pub(super) enum DryRunStop {
     /// The check itself failed.
     Failed(DryRunError),
 }
+
+/// Attempts to find the placement group of a class before its template is made without it. Karpenter
+/// makes as many: two for the offerings and one for the template. The EC2 client backs off in each.
+const PLACEMENT_GROUP_ATTEMPTS: usize = 3;
 
 fn failed(error: impl Into<DryRunError>) -> DryRunStop {
     DryRunStop::Failed(error.into())
@@ -54,7 +61,8 @@ impl CheckedCall {
         if cause.is_rate_limited() || cause.is_server_error() {
             return DryRunStop::Retry;
         }
-        if cause.is_user_data_too_large() {
+        // Dry runs send no user data.
+        if self.operation == CREATE_LAUNCH_TEMPLATE.operation && cause.is_user_data_too_large() {
             tracing::error!(
                 error = %cause,
                 "ec2:CreateLaunchTemplate rejected the rendered user data as exceeding the size limit"
@@ -78,13 +86,25 @@ fn rejected(reason: &'static str, prefix: &str, cause: &AwsError) -> DryRunStop 
 
 /// Makes all three checks. The template stays for a minute, so that the first launch can use it.
 pub(super) async fn check(context: &AwsContext, class: &EC2NodeClass) -> Result<(), DryRunStop> {
+    let placement_group = find_placement_group(context, class).await;
     let pools: Vec<_> = context.cluster.lock().all::<NodePool>().values().cloned().collect();
     let target = choose_target(&context.instance_types, class, &pools, &context.label_rules).map_err(failed)?;
     // A claim without labels: the tag of the NodePool is present and empty.
     let tags = launch_tags(class, &NodeClaim::default(), &context.settings.cluster_name).map_err(failed)?;
-    let template_name = ensure_template(context, class, &target, &tags).await?;
+    let template_name = ensure_template(context, class, &target, &tags, placement_group).await?;
     check_fleet(context, class, &target, &tags, &template_name).await?;
     check_run_instances(context, class, &target, &tags, &template_name).await
+}
+
+/// Returns the placement group of a class. Instance types are listed after this call, so that their
+/// offerings have the partitions of the group.
+async fn find_placement_group(context: &AwsContext, class: &EC2NodeClass) -> Option<Arc<PlacementGroup>> {
+    for _ in 1..PLACEMENT_GROUP_ATTEMPTS {
+        if context.placement_groups.resolve(class).await.is_ok() {
+            break;
+        }
+    }
+    context.placement_group(class).await
 }
 
 async fn ensure_template(
@@ -92,6 +112,7 @@ async fn ensure_template(
     class: &EC2NodeClass,
     target: &ValidationTarget,
     tags: &Tags,
+    placement_group: Option<Arc<PlacementGroup>>,
 ) -> Result<String, DryRunStop> {
     let spec = class.spec.clone().unwrap_or_default();
     let status = class.status.clone().unwrap_or_default();
@@ -116,7 +137,7 @@ async fn ensure_template(
         reservation: None,
         uses_reservations: context.settings.reserved_capacity,
         tenancy: target.tenancy,
-        placement_group_id: context.placement_group(class).await.map(|group| group.id.clone()),
+        placement_group_id: placement_group.map(|group| group.id.clone()),
         partition: None,
         needs_enclave: spec.enables_enclaves(),
         labels: user_data::node_labels(&std::collections::BTreeMap::new(), labels::CAPACITY_TYPE_ON_DEMAND, family),

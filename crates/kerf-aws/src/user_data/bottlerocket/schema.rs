@@ -43,7 +43,7 @@ const KUBERNETES: &[(&str, SettingType)] = &[
     ("cpu-manager-policy", Text),
     ("cpu-manager-policy-options", TextList),
     ("cpu-manager-reconcile-period", Text),
-    ("credential-providers", FieldsMap(CREDENTIAL_PROVIDER)),
+    (CREDENTIAL_PROVIDERS, FieldsMap(CREDENTIAL_PROVIDER)),
     ("device-ownership-from-security-context", Boolean),
     ("event-burst", Integer),
     ("event-qps", Integer),
@@ -75,9 +75,13 @@ const KUBERNETES: &[(&str, SettingType)] = &[
     ("static-pods", FieldsMap(STATIC_POD)),
     ("system-reserved", TextMap),
     ("topology-manager-policy", Text),
-    ("topology-manager-policy-options", Fields(TOPOLOGY_OPTIONS)),
+    (TOPOLOGY_MANAGER_POLICY_OPTIONS, Fields(TOPOLOGY_OPTIONS)),
     ("topology-manager-scope", Text),
 ];
+
+/// Key whose table is kept even if it is empty, as in Karpenter.
+pub(super) const TOPOLOGY_MANAGER_POLICY_OPTIONS: &str = "topology-manager-policy-options";
+const CREDENTIAL_PROVIDERS: &str = "credential-providers";
 
 const CREDENTIAL_PROVIDER: &[(&str, SettingType)] =
     &[("enabled", Boolean), ("cache-duration", Text), ("image-patterns", TextList), ("environment", TextMap)];
@@ -88,10 +92,18 @@ const TOPOLOGY_OPTIONS: &[(&str, SettingType)] =
     &[("prefer-closest-numa-nodes", Boolean), ("max-allowable-numa-nodes", Integer)];
 const BOOTSTRAP_COMMAND: &[(&str, SettingType)] = &[("commands", CommandList), ("mode", Text), ("essential", Boolean)];
 
-/// Returns the known keys of `settings.kubernetes`. Unknown keys are logged. Fails if a known key
-/// has a value of another type.
+/// Returns the known keys of `settings.kubernetes`, and for each credential provider a list of image
+/// patterns. Unknown keys are logged. Fails if a known key has a value of another type.
 pub(super) fn checked_kubernetes(own: Table) -> Result<Table, SettingsError> {
-    checked_fields(own, "settings.kubernetes", KUBERNETES)
+    let mut known = checked_fields(own, "settings.kubernetes", KUBERNETES)?;
+    if let Some(Value::Table(providers)) = known.get_mut(CREDENTIAL_PROVIDERS) {
+        for (_, provider) in providers {
+            if let Value::Table(provider) = provider {
+                provider.entry("image-patterns").or_insert_with(|| Value::Array(Vec::new()));
+            }
+        }
+    }
+    Ok(known)
 }
 
 /// Returns the user's bootstrap commands, each with all three of its keys.
@@ -148,9 +160,9 @@ fn checked_fields(
     let mut known = Table::new();
     for (key, value) in own {
         let path = format!("{path}.{key}");
-        match fields.iter().find(|(name, _)| *name == key) {
-            Some((_, expected)) => {
-                known.insert(key, checked(value, &path, *expected)?);
+        match fields.iter().find(|(name, _)| name.eq_ignore_ascii_case(&key)) {
+            Some((name, expected)) => {
+                known.insert((*name).to_owned(), checked(value, &path, *expected)?);
             }
             None => error!(parameter = path, "Unknown parameter in userData K8s settings"),
         }

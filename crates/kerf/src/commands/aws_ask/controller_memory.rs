@@ -19,7 +19,9 @@ const CAPACITY_TYPES: [&str; 3] = ["on-demand", "spot", "reserved"];
 pub(super) fn merge_prices(pricing: &Pricing, document: &Document) -> Result<(), QuestionError> {
     let Some(prices) = &document.prices else { return Ok(()) };
     if let Some(on_demand) = &prices.on_demand {
-        let exact = on_demand.iter().filter_map(|(name, dollars)| Some((name.clone(), Price::from_dollars(*dollars)?)));
+        // An update of the controllers skips prices of zero too (spec 05 §7.2).
+        let usable = |dollars: f64| Price::from_dollars(dollars).filter(|price| *price > Price::ZERO);
+        let exact = on_demand.iter().filter_map(|(name, dollars)| Some((name.clone(), usable(*dollars)?)));
         pricing.merge_on_demand(exact);
     }
     if let Some(spot) = &prices.spot {

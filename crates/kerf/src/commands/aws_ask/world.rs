@@ -171,7 +171,8 @@ pub(super) fn describe_amis(class: &EC2NodeClass) -> Vec<Value> {
 }
 
 /// Reasons of conditions that Karpenter leaves as they are (spec 06 §3.1).
-const OWN_REASONS: [&str; 2] = ["AliasNotFound", "RoleNotFound"];
+const OWN_REASONS: [&str; 5] =
+    ["AliasNotFound", "RoleNotFound", "InvalidBlockDeviceMappings", "InvalidUserData", "NoCompatibleAMI"];
 
 /// Returns true if Karpenter would not have set the condition yet.
 fn is_unset_in_karpenter(condition: &Condition) -> bool {

@@ -121,6 +121,11 @@ async fn tenancy_is_dedicated_if_a_pool_admits_it() {
     assert_eq!(tenancy(&["dedicated"]), "dedicated");
     assert_eq!(tenancy(&["default"]), "default");
     assert_eq!(chosen(&class, &[pool("default", aws::INSTANCE_FAMILY, &["m5"])]).tenancy, "default");
+    // spec 06 §4.7.8: a label of the template is a requirement of the claims
+    let mut labelled = pool("default", aws::INSTANCE_FAMILY, &["m5"]);
+    let labels = [(aws::INSTANCE_TENANCY.to_owned(), "dedicated".to_owned())].into();
+    Arc::make_mut(&mut labelled).spec.template.metadata.get_or_insert_default().labels = Some(labels);
+    assert_eq!(chosen(&class, &[labelled]).tenancy, "dedicated");
 }
 
 // spec 06 #58
