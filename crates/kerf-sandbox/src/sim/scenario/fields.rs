@@ -10,12 +10,26 @@ use crate::durations;
 
 /// Number of characters of a value that a message shows.
 const SHOWN_VALUE_CHARS: usize = 40;
+/// Path of an error of the whole file.
+const WHOLE_SCENARIO: &str = "scenario";
 
 /// Returns the errors of all fields, in the order of the file's tree.
 pub(super) fn field_errors(tree: &Value) -> Vec<ScenarioError> {
     let root = Scenario::json_schema();
     let mut checker = FieldChecker { root: &root, errors: Vec::new() };
     checker.check(&root, tree, "");
+    checker.errors
+}
+
+/// Returns the errors of all fields of a change of an AWS account by hand.
+pub(crate) fn aws_step_errors(tree: &Value) -> Vec<ScenarioError> {
+    let root = Scenario::json_schema();
+    let mut checker = FieldChecker { root: &root, errors: Vec::new() };
+    checker.check(&root["$defs"]["AwsStep"], tree, "");
+    // The schema of the whole scenario names an error without a path.
+    for error in checker.errors.iter_mut().filter(|error| error.path == WHOLE_SCENARIO) {
+        error.path = String::new();
+    }
     checker.errors
 }
 
@@ -172,7 +186,7 @@ impl<'s> FieldChecker<'s> {
     }
 
     fn add_error(&mut self, path: &str, why: String) {
-        let path = if path.is_empty() { "scenario" } else { path };
+        let path = if path.is_empty() { WHOLE_SCENARIO } else { path };
         self.errors.push(ScenarioError { line: None, path: path.to_owned(), why });
     }
 }

@@ -14,6 +14,9 @@ use super::{Scenario, ScenarioStep, ScenarioTarget};
 const EXPECTATIONS: &str = "podsRunning, podsPending, nodes, nodeClaims, instances, log, logLacks, events, conditions, \
                             labels, metrics";
 
+/// Statuses of conditions; empty for a condition that is missing.
+const CONDITION_STATUSES: [&str; 4] = ["", "True", "False", "Unknown"];
+
 /// Kinds of which a NodePool has objects.
 const KINDS_OF_POOLS: [&str; 2] = ["Node", "NodeClaim"];
 
@@ -252,6 +255,27 @@ impl ScenarioStep {
         }
         for (action, target) in self.targets() {
             target.add_errors(action, add_error);
+        }
+        let conditions = self.expect.iter().flat_map(|expect| &expect.conditions);
+        for (index, own) in conditions.enumerate() {
+            let path = format!("expect.conditions[{index}]");
+            own.target().add_errors(&path, add_error);
+            for (field, text) in [("kind", &own.kind), ("type", &own.condition)] {
+                if text.is_empty() {
+                    add_error(&format!("{path}.{field}"), "is empty");
+                }
+            }
+            if !CONDITION_STATUSES.contains(&own.status.as_str()) {
+                let why = "must be \"True\", \"False\" or \"Unknown\", or empty for a condition that is missing";
+                add_error(&format!("{path}.status"), why);
+            }
+        }
+        let events = self.expect.iter().flat_map(|expect| &expect.events);
+        for (index, own) in events.enumerate() {
+            // Two Events of Karpenter have no reason; they are known by their object or their text.
+            if own.reason.is_empty() && own.kind.is_none() && own.message.is_none() {
+                add_error(&format!("expect.events[{index}]"), "is empty: add a reason, a kind or a part of the message");
+            }
         }
         let labels = self.expect.iter().flat_map(|expect| &expect.labels);
         for (index, own) in labels.enumerate() {
