@@ -516,7 +516,10 @@ impl AwsStep {
             ("launchFailure", self.launch_failure.as_ref().map(|step| &step.reason)),
         ];
         for (field, _) in reasons.iter().filter(|(_, reason)| reason.is_some_and(|reason| reason.trim().is_empty())) {
-            add_error(&format!(".{field}.reason"), "is empty: write the code of a reason, such as Server.InternalError");
+            add_error(
+                &format!(".{field}.reason"),
+                "is empty: write the code of a reason, such as Server.InternalError",
+            );
         }
         if let Some(fault) = &self.call_fault {
             if fault.rate.is_some_and(|rate| rate.per_million() == 0) {

@@ -263,6 +263,8 @@ mod tests {
         let event =
             ClusterEvent::NodeReady { node: "n1".into(), instance_type: "c-4x".into(), cost: ClusterCost::default() };
         assert_eq!(event.to_string(), "node n1 (c-4x) is ready (0 nodes, $0.0000/h)");
+        let event = ClusterEvent::LaunchFailed { claim: "default-x".into(), why: "out of stock".into() };
+        assert_eq!(event.to_string(), "claim default-x is not launched: out of stock");
         let event = ClusterEvent::ClaimCreated { claim: "default-x".into(), pool: "default".into() };
         assert_eq!(event.to_string(), "claim default-x created for pool default");
     }

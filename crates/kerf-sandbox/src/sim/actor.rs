@@ -53,9 +53,8 @@ impl<'c> ScenarioActor<'c> {
                     let failures = cloud.perform(aws).err().unwrap_or_default();
                     errors.extend(failures.into_iter().map(|failure| format!("{path}.aws.{failure}")));
                 }
-                None => errors.push(format!(
-                    "{path}.aws: the cluster has no AWS account; add `provider: aws` to the scenario"
-                )),
+                None => errors
+                    .push(format!("{path}.aws: the cluster has no AWS account; add `provider: aws` to the scenario")),
             }
         }
         let mut record_error = |action: &str, outcome: Result<(), String>| {

@@ -4,7 +4,7 @@
 
 use serde_json::{Map, Value};
 
-use super::super::faults::FaultSetting;
+use super::super::faults::{FaultSetting, parse_rate};
 use super::{Scenario, ScenarioError};
 use crate::durations;
 
@@ -43,6 +43,7 @@ impl<'s> FieldChecker<'s> {
         if let Some(reference) = schema["$ref"].as_str() {
             match reference.strip_prefix("#/$defs/") {
                 Some("Duration") => self.check_duration(value, path),
+                Some("Share") => self.check_share(value, path),
                 Some("Fault") => self.check_fault(&self.root["$defs"]["Fault"], value, path),
                 Some(name) => self.check(&self.root["$defs"][name], value, path),
                 None => {}
@@ -166,6 +167,13 @@ impl<'s> FieldChecker<'s> {
                 }
             }
             other => self.add_type_error("a duration, such as 10m or 1h30m", other, path),
+        }
+    }
+
+    fn check_share(&mut self, value: &Value, path: &str) {
+        self.check(&self.root["$defs"]["Share"], value, path);
+        if let Some(Err(why)) = value.as_str().map(parse_rate) {
+            self.add_error(path, why.trim_start_matches("rate: ").to_owned());
         }
     }
 

@@ -14,7 +14,8 @@ use kerf_aws::ports::{Tags, ZonalShiftRecord};
 use kerf_engine::Price;
 use kerf_sandbox::{
     AwsStep, CallFaultName, CallFaultStep, CapacityTypeName, InstanceSelector, PoolSelector, PriceStep,
-    PublishImagesStep, ReservationStep, StatusCheckName, StatusCheckStep, SubnetAddressesStep, TagsStep, ZonalShiftStep,
+    PublishImagesStep, ReservationStep, StatusCheckName, StatusCheckStep, SubnetAddressesStep, TagsStep,
+    ZonalShiftStep,
 };
 
 /// State reason of an instance that a person terminates.

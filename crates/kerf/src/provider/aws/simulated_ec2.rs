@@ -232,7 +232,8 @@ impl SimulatedCloud for SimulatedEc2 {
 
     fn perform(&self, step: &AwsStep) -> Result<Vec<String>, Vec<String>> {
         if step.zonal_shift.is_some() && self.ignores_zonal_shift {
-            let problem = "zonalShift: Kerf does not honour zonal shifts here; start the sandbox with --enable-zonal-shift";
+            let problem =
+                "zonalShift: Kerf does not honour zonal shifts here; start the sandbox with --enable-zonal-shift";
             return Err(vec![problem.to_owned()]);
         }
         let kubernetes_version = SANDBOX_KUBERNETES_VERSION;

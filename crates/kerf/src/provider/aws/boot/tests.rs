@@ -186,7 +186,10 @@ fn settings_and_flags_that_do_not_exist_keep_an_instance_from_joining() {
     );
     let flag = "the kubelet does not start: unknown flag: --no-such-flag";
     let config = |flags: &str| {
-        archive(&[("application/node.eks.aws", &format!("{HEAD}  cluster: {{name: demo}}\n  kubelet: {{flags: {flags}}}\n"))])
+        archive(&[(
+            "application/node.eks.aws",
+            &format!("{HEAD}  cluster: {{name: demo}}\n  kubelet: {{flags: {flags}}}\n"),
+        )])
     };
     assert!(read(AL2023, &config("['--node-labels=a=1', '--v=2', '--register-node']")).is_ok());
     assert_eq!(problem(AL2023, &config("['--v=2', '--no-such-flag=1']")), flag);
