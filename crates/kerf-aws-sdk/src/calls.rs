@@ -14,7 +14,7 @@ use aws_sdk_ec2::operation::RequestId as _;
 use kerf_aws::ports::{AwsError, Fault};
 use tracing::warn;
 
-/// Time after which a call without an answer is logged.
+/// Time after which a call without an answer is logged. A long poll has its own time besides.
 const LOG_WAITING_AFTER: Duration = Duration::from_secs(10);
 
 /// The calls of one service.
@@ -42,12 +42,28 @@ impl Calls {
         E: ProvideErrorMetadata + Error + 'static,
         F: Future<Output = Result<T, SdkError<E>>>,
     {
+        self.run_waiting(operation, Duration::ZERO, send).await
+    }
+
+    /// Runs one operation that the service answers up to `wait` later on purpose, such as a long
+    /// poll.
+    pub(crate) async fn run_waiting<T, E, F>(
+        &self,
+        operation: &'static str,
+        wait: Duration,
+        send: impl FnOnce(AttemptRecorder) -> F,
+    ) -> Result<T, AwsError>
+    where
+        E: ProvideErrorMetadata + Error + 'static,
+        F: Future<Output = Result<T, SdkError<E>>>,
+    {
+        let log_after = LOG_WAITING_AFTER + wait;
         let recorder = AttemptRecorder::default();
         let mut answer = std::pin::pin!(send(recorder.clone()));
-        let outcome = match tokio::time::timeout(LOG_WAITING_AFTER, &mut answer).await {
+        let outcome = match tokio::time::timeout(log_after, &mut answer).await {
             Ok(outcome) => outcome,
             Err(_) => {
-                self.log_waiting(operation, &recorder);
+                self.log_waiting(operation, log_after, &recorder);
                 answer.await
             }
         };
@@ -58,7 +74,7 @@ impl Calls {
         outcome.map_err(|error| recorder.failure(self.service, operation, &error))
     }
 
-    fn log_waiting(&self, operation: &'static str, recorder: &AttemptRecorder) {
+    fn log_waiting(&self, operation: &'static str, waited: Duration, recorder: &AttemptRecorder) {
         if !self.is_waiting_logged.swap(true, Ordering::Relaxed) {
             warn!(
                 "aws-service-name" = self.service,
@@ -66,7 +82,7 @@ impl Calls {
                 endpoint = recorder.endpoint().unwrap_or("not known yet"),
                 attempts = recorder.attempts(),
                 "waiting for an answer from aws for {} seconds",
-                LOG_WAITING_AFTER.as_secs()
+                waited.as_secs()
             );
         }
     }
@@ -152,6 +168,10 @@ impl AttemptRecorder {
             },
             _ => AwsError::no_answer(service, operation, self.no_answer_text(error.source())),
         };
+        // An answer without a code may come from something that is no service of AWS.
+        if let (None, Some(_), Some(endpoint)) = (&failure.code, failure.http_status, self.endpoint()) {
+            failure.message.push_str(&format!(" ({endpoint})"));
+        }
         failure.attempts = self.attempts();
         failure.request_id = error.request_id().map(ToOwned::to_owned);
         failure
@@ -306,6 +326,27 @@ mod tests {
         call(1, true).await;
         call(11, false).await;
         assert_eq!(*lines.0.lock().unwrap(), [line, line]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_long_poll_is_logged_ten_seconds_after_its_end() {
+        let lines = LogLines::default();
+        let _guard = tracing::subscriber::set_default(tracing_subscriber::registry().with(lines.clone()));
+        let calls = Calls::new("SQS");
+        let poll = async |duration_seconds: u64| {
+            let outcome = calls.run_waiting("ReceiveMessage", Duration::from_secs(20), |_| async move {
+                tokio::time::sleep(Duration::from_secs(duration_seconds)).await;
+                let error: SdkError<GetParameterError> = SdkError::timeout_error("too slow");
+                if duration_seconds < 30 { Ok(()) } else { Err(error) }
+            });
+            outcome.await.is_ok()
+        };
+        poll(20).await;
+        assert_eq!(*lines.0.lock().unwrap(), [""; 0]);
+        poll(31).await;
+        let line = "message=waiting for an answer from aws for 30 seconds aws-service-name=\"SQS\" \
+                    aws-operation-name=\"ReceiveMessage\" endpoint=\"not known yet\" attempts=0";
+        assert_eq!(*lines.0.lock().unwrap(), [line]);
     }
 
     #[test]

@@ -44,6 +44,9 @@ const SOURCE_VARIABLES: [&str; 4] = [
     "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
 ];
 
+/// Variables with the name of the region.
+const REGION_VARIABLES: [&str; 2] = ["AWS_REGION", "AWS_DEFAULT_REGION"];
+
 /// Variables with the address of an endpoint.
 const ENDPOINT_VARIABLES: [&str; 9] = [
     "AWS_ENDPOINT_URL",
@@ -131,6 +134,14 @@ fn check_variables(variable: &dyn Fn(&str) -> Option<String>) -> Result<(), Conn
         let problem = format!("AWS_RETRY_MODE is \"{value}\", which is not a retry mode");
         return Err(ConnectError::new(problem, "set it to standard or adaptive, or unset it for standard"));
     }
+    for name in REGION_VARIABLES {
+        if let Some(value) = variable(name)
+            && !value.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-')
+        {
+            let problem = format!("{name} is {value:?}, which is not the name of a region");
+            return Err(ConnectError::new(problem, "set it to a region such as us-west-2"));
+        }
+    }
     for name in ENDPOINT_VARIABLES {
         if let Some(value) = variable(name)
             && !["http://", "https://"].into_iter().any(|scheme| value.starts_with(scheme))
@@ -215,6 +226,9 @@ mod tests {
         assert_eq!(problem, "AWS_ENDPOINT_URL_EC2 is \"127.0.0.1:4566\", which is not the address of an endpoint");
         assert_eq!(check("AWS_ENDPOINT_URL", "http://127.0.0.1:4566"), None);
         assert_eq!(check("AWS_MAX_ATTEMPTS", "5"), None);
+        let problem = check("AWS_REGION", "us west").unwrap();
+        assert_eq!(problem, "AWS_REGION is \"us west\", which is not the name of a region");
+        assert_eq!((check("AWS_REGION", "us-west-2"), check("AWS_DEFAULT_REGION", "us-gov-west-1")), (None, None));
         assert_eq!((check("AWS_RETRY_MODE", "standard"), check("AWS_RETRY_MODE", "adaptive")), (None, None));
     }
 

@@ -33,6 +33,7 @@ impl Sqs for SdkSqs {
 
     fn receive_messages(&self, request: ReceiveMessages) -> AwsFuture<'_, Vec<QueueMessage>> {
         Box::pin(async move {
+            let wait = request.wait;
             let request = self
                 .client
                 .receive_message()
@@ -43,7 +44,8 @@ impl Sqs for SdkSqs {
                 .message_system_attribute_names(MessageSystemAttributeName::SentTimestamp)
                 .message_attribute_names("All")
                 .customize();
-            let answer = self.calls.run("ReceiveMessage", |recorder| request.interceptor(recorder).send()).await?;
+            let poll = self.calls.run_waiting("ReceiveMessage", wait, |recorder| request.interceptor(recorder).send());
+            let answer = poll.await?;
             Ok(list(answer.messages, message))
         })
     }

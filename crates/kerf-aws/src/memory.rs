@@ -49,6 +49,7 @@ pub(crate) mod testing;
 mod validation;
 mod zonal_shift;
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -88,6 +89,8 @@ struct Inner {
     changes: watch::Sender<u64>,
     /// Number of messages that were sent to queues so far.
     messages_sent: watch::Sender<u64>,
+    /// Number of requests so far to read kept parameters again.
+    parameter_refreshes: AtomicU64,
 }
 
 /// Times and limits of an EC2 in memory.
@@ -145,6 +148,7 @@ impl MemoryAws {
             observer: Mutex::new(None),
             changes: watch::Sender::new(0),
             messages_sent: watch::Sender::new(0),
+            parameter_refreshes: AtomicU64::new(0),
         };
         Self { inner: Arc::new(inner) }
     }
@@ -194,6 +198,11 @@ impl MemoryAws {
     /// change takes effect for the next call.
     pub fn change_account<T>(&self, change: impl FnOnce(&mut Account) -> T) -> T {
         change(&mut self.state().account)
+    }
+
+    /// Lets the provider read the parameters of images again now, which it keeps for a day.
+    pub fn refresh_parameters(&self) {
+        self.inner.parameter_refreshes.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Changes what can be launched, and its price. Stock-outs that have ended are removed before.

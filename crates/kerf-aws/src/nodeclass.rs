@@ -23,6 +23,7 @@ mod validation;
 
 use std::sync::Arc;
 
+use kerf_api::conditions::{Condition, ConditionStatus};
 use kerf_api::ec2nodeclass::EC2NodeClass;
 use kerf_api::nodepool::NodeClassReference;
 use kerf_api::slim::Str;
@@ -34,6 +35,7 @@ use kerf_state::{NodeClass, TrackedClaim};
 use self::controller::NodeClassController;
 use self::hash::NodeClassHash;
 use self::profile_gc::InstanceProfileGarbageCollection;
+use self::reconcile::SUBNETS_READY;
 use self::ssm_invalidation::SsmInvalidation;
 pub use self::trial::NodeClassTrialError;
 pub(crate) use self::trial::{reconcile_once, resolve_amis};
@@ -44,6 +46,13 @@ use crate::settings::{AwsSettings, node_class_conditions};
 
 /// Number of workers of the controllers of node classes.
 const WORKERS: usize = 10;
+
+/// Returns true if a reconcile has evaluated the subnet selector of the class.
+pub(crate) fn has_read_subnets(class: &EC2NodeClass) -> bool {
+    let conditions = class.status.as_ref().map_or(&[][..], |status| &status.conditions);
+    let is_read = |own: &Condition| own.condition_type == SUBNETS_READY && own.status != ConditionStatus::Unknown;
+    conditions.iter().any(is_read)
+}
 
 /// Adds the controllers of node classes, and the handlers that enqueue their keys.
 pub(crate) fn add_controllers(context: &Arc<AwsContext>, setup: &mut ProviderSetup<'_>) {

@@ -268,7 +268,12 @@ impl CloudProvider for AwsProvider {
         async move {
             let other = |error: BoxError| InstanceTypesError::Other(error);
             match class_of_pool(&self.context, pool).await.map_err(|error| other(Box::new(error)))? {
-                Some(class) => self.context.instance_types_of(&class).await.map_err(|error| other(Box::new(error))),
+                Some(class) => self.context.instance_types_of(&class).await.map_err(|error| match error {
+                    InstanceTypeError::NoSubnets if !nodeclass::has_read_subnets(&class) => {
+                        InstanceTypesError::ClassUnresolved(Box::new(error))
+                    }
+                    error => other(Box::new(error)),
+                }),
                 None => Ok(InstanceTypes::default()),
             }
         }

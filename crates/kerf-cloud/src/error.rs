@@ -113,6 +113,10 @@ pub enum InstanceTypesError {
         /// Name of the NodePool.
         pool: String,
     },
+    /// The controller of node classes has not read the pool's class yet. The pool is left out of
+    /// this pass.
+    #[error("{0}")]
+    ClassUnresolved(#[source] BoxError),
     /// Any other error. The pool is left out of this pass, and an error is logged.
     #[error("{0}")]
     Other(#[source] BoxError),

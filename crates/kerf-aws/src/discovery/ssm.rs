@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use kerf_runtime::Clock;
@@ -41,12 +42,15 @@ impl ParameterKind {
 pub(crate) struct SsmParameters {
     ssm: Arc<dyn Ssm>,
     values: TtlCache<String, (String, ParameterKind)>,
+    /// [`Ssm::refresh_count`] at the last look-up.
+    seen_refresh_count: AtomicU64,
 }
 
 impl SsmParameters {
     /// Creates the provider without any value.
     pub(crate) fn new(ssm: Arc<dyn Ssm>, clock: Clock) -> Self {
-        Self { ssm, values: TtlCache::new(clock, ALIAS_PARAMETER_TTL, PARAMETERS_MAX) }
+        let values = TtlCache::new(clock, ALIAS_PARAMETER_TTL, PARAMETERS_MAX);
+        Self { seen_refresh_count: AtomicU64::new(ssm.refresh_count()), ssm, values }
     }
 
     /// Publishes the number of entries of the caches from now on.
@@ -56,6 +60,10 @@ impl SsmParameters {
 
     /// Returns the value of a parameter.
     pub(crate) async fn get(&self, name: &str, kind: ParameterKind) -> Result<String, AwsError> {
+        let refresh_count = self.ssm.refresh_count();
+        if self.seen_refresh_count.swap(refresh_count, Ordering::Relaxed) != refresh_count {
+            self.values.remove_where(|_, (_, kind)| *kind == ParameterKind::Latest);
+        }
         if let Some((value, _)) = self.values.get(name) {
             return Ok(value);
         }

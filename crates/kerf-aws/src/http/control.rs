@@ -31,7 +31,9 @@ pub(super) fn respond(front: &AwsHttp, method: &Method, path: &str, body: &Bytes
             response(200, "application/x-ndjson", lines)
         }
         (&Method::POST, "/kerf/aws") => match front.change.as_ref().map(|change| change(body)) {
-            Some(Ok(())) => response(200, "application/json", "{}\n".to_owned()),
+            Some(Ok(changes)) => {
+                response(200, "application/json", serde_json::json!({ "changes": changes }).to_string() + "\n")
+            }
             Some(Err(problems)) => response(400, "text/plain", problems.join("\n") + "\n"),
             None => response(404, "text/plain", "the account of this server cannot be changed\n".to_owned()),
         },

@@ -501,7 +501,7 @@ async fn tests_can_change_the_account() {
             return Err(vec!["away: is missing".to_owned(), "x: is unknown".to_owned()]);
         }
         account.change_account(|account| account.clusters.clear());
-        Ok(())
+        Ok(vec!["away: demo is deleted".to_owned()])
     }));
     let describe = || signed("eks").method(Method::GET).uri("/clusters/demo").body(Bytes::new()).unwrap();
     let mut statuses = Vec::new();
@@ -511,7 +511,8 @@ async fn tests_can_change_the_account() {
         let text = String::from_utf8(answer.body().to_vec()).unwrap();
         statuses.push((answer.status().as_u16(), text, cluster.status().as_u16()));
     }
-    let expected = [(400, "away: is missing\nx: is unknown\n".to_owned(), 200), (200, "{}\n".to_owned(), 404)];
+    let changes = "{\"changes\":[\"away: demo is deleted\"]}\n".to_owned();
+    let expected = [(400, "away: is missing\nx: is unknown\n".to_owned(), 200), (200, changes, 404)];
     assert_eq!(statuses, expected);
 }
 

@@ -1,5 +1,7 @@
 //! Parameters of Systems Manager.
 
+use std::sync::atomic::Ordering;
+
 use super::calls::AwsOperation;
 use super::{AwsFailure, MemoryAws};
 use crate::ports::{AwsFuture, Ssm};
@@ -19,5 +21,9 @@ impl Ssm for MemoryAws {
             // Systems Manager sends no message with this code.
             value.cloned().ok_or_else(|| AwsFailure::bad_request("ParameterNotFound", ""))
         }))
+    }
+
+    fn refresh_count(&self) -> u64 {
+        self.inner.parameter_refreshes.load(Ordering::Relaxed)
     }
 }

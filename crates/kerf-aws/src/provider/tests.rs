@@ -197,6 +197,26 @@ async fn missing_pools_and_classes_leave_labels_out() {
     assert!(!read.labels.contains_key(aws::ZONE_ID));
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_class_whose_subnets_were_never_read_is_not_an_error() {
+    let env = ProviderEnv::new().await;
+    let set_condition = |status: Option<&str>| {
+        let conditions: Vec<_> = status
+            .map(|status| json!({"type": "SubnetsReady", "status": status, "reason": "a", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}))
+            .into_iter()
+            .collect();
+        env.change_class(|class| class["status"] = json!({"conditions": conditions}));
+    };
+    for status in [None, Some("Unknown")] {
+        set_condition(status);
+        let error = env.provider.instance_types(&pool("default")).await.unwrap_err();
+        assert!(matches!(error, InstanceTypesError::ClassUnresolved(_)), "{error:?}");
+    }
+    set_condition(Some("False"));
+    let error = env.provider.instance_types(&pool("default")).await.unwrap_err();
+    assert!(matches!(error, InstanceTypesError::Other(_)), "{error:?}");
+}
+
 // spec 05 §4.2, spec 06 §8
 #[tokio::test(start_paused = true)]
 async fn a_pool_whose_class_is_missing_or_terminating_has_no_types_and_gets_an_event() {

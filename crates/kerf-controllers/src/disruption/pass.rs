@@ -396,6 +396,9 @@ impl DisruptionController {
                 Err(InstanceTypesError::Unevaluated { .. }) => {
                     debug!(NodePool = %reference(&name), "skipping, node overlays are not applied");
                 }
+                Err(error @ InstanceTypesError::ClassUnresolved(_)) => {
+                    debug!(NodePool = %reference(&name), error = %error, "skipping, awaiting the node class");
+                }
                 Err(error @ InstanceTypesError::Other(_)) => {
                     error!(NodePool = %reference(&name), error = %error, "failed listing instance types");
                 }

@@ -7,12 +7,13 @@ use std::time::Duration;
 
 use kerf_api::labels;
 use kerf_api::slim::Str;
+use kerf_cloud::InstanceTypesError;
 use kerf_engine::Price;
 use kerf_engine::catalogue::InstanceType;
 use kerf_engine::requirement::Requirement;
 use kerf_runtime::ReconcileAction;
 use kerf_state::TrackedClaim;
-use tracing::error;
+use tracing::{debug, error};
 
 use crate::context::Context;
 use crate::error::Error;
@@ -46,6 +47,10 @@ impl Reconcile for NodePoolCost {
                 let cluster = self.ctx.cluster.lock();
                 let prices = cluster.claims_of_pool(name).filter_map(|claim| price(claim, &types));
                 metrics.nodepools_cost.set(&[name], prices.sum::<Price>().dollars());
+            }
+            // The pool has no nodes before its class is resolved.
+            Err(cause @ InstanceTypesError::ClassUnresolved(_)) => {
+                debug!(error = %cause, "cannot determine the cost of nodepool yet");
             }
             Err(cause) => {
                 error!(error = %cause, "failed to determine the cost of nodepool");

@@ -234,6 +234,9 @@ impl Provisioner {
                 Err(InstanceTypesError::Unevaluated { .. }) => {
                     debug!(NodePool = %reference(&name), "skipping, awaiting nodeoverlay evaluation");
                 }
+                Err(error @ InstanceTypesError::ClassUnresolved(_)) => {
+                    debug!(NodePool = %reference(&name), error = %error, "skipping, awaiting the node class");
+                }
                 Err(error @ InstanceTypesError::Other(_)) => {
                     error!(NodePool = %reference(&name), error = %error, "skipping, unable to resolve instance types");
                 }

@@ -13,6 +13,7 @@ use super::json::parse_yaml;
 use super::respond::{Body, JSON, respond};
 use super::status::{ApiResult, StatusError};
 use crate::aws_step::AwsStep;
+use crate::sim::aws_step_errors;
 use crate::simulated_cloud::SimulatedCloud;
 
 /// Handles a path below `/kerf`.
@@ -28,8 +29,9 @@ pub(super) fn handle(
     let answer = match (method.as_str(), path) {
         ("POST", ["aws"]) => {
             let step = read_aws_step(body).map_err(|mistakes| StatusError::bad_request(mistakes.join("; ")))?;
-            cloud.perform(&step).map_err(|failures| StatusError::bad_request(failures.join("; ")))?;
-            json!({ "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success" })
+            let changes = cloud.perform(&step).map_err(|failures| StatusError::bad_request(failures.join("; ")))?;
+            let message = changes.join("\n");
+            json!({ "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "message": message })
         }
         ("GET", ["aws", "instances"]) => cloud.describe_instances(),
         (_, ["aws"] | ["aws", "instances"]) => return Err(StatusError::method_not_allowed()),
@@ -50,8 +52,11 @@ pub fn read_aws_step(body: &[u8]) -> Result<AwsStep, Vec<String>> {
     if !tree.is_object() {
         return Err(no_mapping());
     }
+    let mut mistakes: Vec<String> = aws_step_errors(&tree).iter().map(ToString::to_string).collect();
+    if !mistakes.is_empty() {
+        return Err(mistakes);
+    }
     let step: AwsStep = serde_json::from_value(tree).map_err(|problem| vec![problem.to_string()])?;
-    let mut mistakes = Vec::new();
     step.add_errors(&mut |field, why| {
         let field = field.trim_start_matches('.');
         mistakes.push(if field.is_empty() { why.to_owned() } else { format!("{field}: {why}") });

@@ -16,6 +16,8 @@ use crate::api::storage::ObjectKey;
 /// Label in which providers record a node's price: US dollars per hour with six decimals.
 pub(crate) const PRICE_LABEL: &str = "eks-node-viewer/instance-price";
 const MICRO_DOLLARS_PER_DOLLAR: u64 = 1_000_000;
+/// Reasons of the Events that report failed launches.
+const LAUNCH_FAILURE_REASONS: [&str; 2] = ["InsufficientCapacityError", "LaunchFailed"];
 
 /// A change that a person watching the sandbox should see. `Display` prints one line.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,6 +43,13 @@ pub enum ClusterEvent {
         claim: String,
         /// The NodePool of the claim; empty if its label is missing.
         pool: String,
+    },
+    /// The launch of a NodeClaim's instance failed, for example because its pools are out of stock.
+    LaunchFailed {
+        /// The NodeClaim's name.
+        claim: String,
+        /// Message of the Event.
+        why: String,
     },
     /// A node became ready.
     NodeReady {
@@ -97,6 +106,7 @@ impl fmt::Display for ClusterEvent {
             Self::PodRunning { pod, node } => write!(f, "pod {pod} runs on {node}"),
             Self::ClaimCreated { claim, pool } if pool.is_empty() => write!(f, "claim {claim} created"),
             Self::ClaimCreated { claim, pool } => write!(f, "claim {claim} created for pool {pool}"),
+            Self::LaunchFailed { claim, why } => write!(f, "claim {claim} is not launched: {why}"),
             Self::NodeReady { node, instance_type, cost } if instance_type.is_empty() => {
                 write!(f, "node {node} is ready ({cost})")
             }
@@ -205,6 +215,23 @@ impl ControlPlane {
         self.event_sender.send(ClusterEvent::InstanceNotJoined { instance: provider_id.to_owned(), why });
     }
 
+    /// Sends an event for a new Event object that reports a failed launch.
+    pub(super) fn report_launch_failure(&mut self, object: &[u8]) {
+        if self.event_sender.sender.is_none() {
+            return;
+        }
+        let event: Value = serde_json::from_slice(object).unwrap_or_default();
+        let reason = object::text(&event, &["reason"]);
+        let involved = |field: &str| object::text(&event, &["involvedObject", field]);
+        if !LAUNCH_FAILURE_REASONS.contains(&reason) || involved("kind") != "NodeClaim" {
+            return;
+        }
+        let claim = involved("name").to_owned();
+        let message = object::text(&event, &["message"]);
+        let why = message.strip_prefix(&format!("NodeClaim {claim} event: ")).unwrap_or(message).to_owned();
+        self.event_sender.send(ClusterEvent::LaunchFailed { claim, why });
+    }
+
     /// Sends an event for a new NodeClaim, which is how an autoscaler requests a node.
     pub(super) fn report_custom(&mut self, plural: &str, object: &[u8]) {
         if plural != "nodeclaims" || self.event_sender.sender.is_none() {
@@ -236,6 +263,8 @@ mod tests {
         let event =
             ClusterEvent::NodeReady { node: "n1".into(), instance_type: "c-4x".into(), cost: ClusterCost::default() };
         assert_eq!(event.to_string(), "node n1 (c-4x) is ready (0 nodes, $0.0000/h)");
+        let event = ClusterEvent::LaunchFailed { claim: "default-x".into(), why: "out of stock".into() };
+        assert_eq!(event.to_string(), "claim default-x is not launched: out of stock");
         let event = ClusterEvent::ClaimCreated { claim: "default-x".into(), pool: "default".into() };
         assert_eq!(event.to_string(), "claim default-x created for pool default");
     }

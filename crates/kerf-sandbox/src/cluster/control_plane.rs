@@ -332,6 +332,9 @@ impl ControlPlane {
         // Events have no owners and no dependents. Renewing a Lease does not change its owners.
         let is_renewal = kind == Some(ControlPlaneKind::Lease) && before.is_some() && now.is_some();
         if kind == Some(ControlPlaneKind::Event) || is_renewal {
+            if let (Some(ControlPlaneKind::Event), None, Some(now)) = (kind, &before, &now) {
+                self.report_launch_failure(now);
+            }
             return;
         }
         if let (true, None, Some(now)) = (resource.is_custom(), &before, &now) {

@@ -8,7 +8,6 @@ use serde_json::{Value, json};
 use super::invariant_checker::ObjectsOfPools;
 use super::scenario::{InterruptStep, ScenarioStep, ScenarioTarget};
 use crate::api::registry::Resource;
-use crate::aws_step::AwsStep;
 use crate::cluster::{Cluster, ComponentClient};
 
 /// Kind, name and namespace of an object.
@@ -49,8 +48,14 @@ impl<'c> ScenarioActor<'c> {
     pub(super) fn perform(&mut self, step: &ScenarioStep, path: &str, objects: &ObjectsOfPools) -> Vec<String> {
         let mut errors = Vec::new();
         if let Some(aws) = &step.aws {
-            let failures = self.perform_on_account(aws);
-            errors.extend(failures.into_iter().map(|failure| format!("{path}.aws.{failure}")));
+            match self.cluster.api().attached_cloud() {
+                Some(cloud) => {
+                    let failures = cloud.perform(aws).err().unwrap_or_default();
+                    errors.extend(failures.into_iter().map(|failure| format!("{path}.aws.{failure}")));
+                }
+                None => errors
+                    .push(format!("{path}.aws: the cluster has no AWS account; add `provider: aws` to the scenario")),
+            }
         }
         let mut record_error = |action: &str, outcome: Result<(), String>| {
             errors.extend(outcome.err().map(|message| format!("{path}.{action}: {message}")));
@@ -87,14 +92,6 @@ impl<'c> ScenarioActor<'c> {
             record_error("interrupt", self.interrupt(interruption, objects));
         }
         errors
-    }
-
-    /// Changes the account of the attached cloud. Returns the actions that failed.
-    fn perform_on_account(&self, step: &AwsStep) -> Vec<String> {
-        match self.cluster.api().attached_cloud() {
-            Some(cloud) => cloud.perform(step).err().unwrap_or_default(),
-            None => vec!["the cluster has no AWS account; add `provider: aws` to the scenario".to_owned()],
-        }
     }
 
     /// Returns the objects of a list.

@@ -241,7 +241,7 @@ impl FromStr for FaultSetting {
 }
 
 /// Parses a rate: a number between 0 and 1, or per cent. Returns parts per million.
-fn parse_rate(text: &str) -> Result<u32, String> {
+pub(crate) fn parse_rate(text: &str) -> Result<u32, String> {
     let (digits, unit) = text.strip_suffix('%').map_or((text, 1e6), |digits| (digits, 1e4));
     let parts = digits.trim().parse::<f64>().map(|number| (number * unit).round());
     match parts {

@@ -42,6 +42,8 @@ pub(super) struct PodRecord {
     created: Timestamp,
     has_run: bool,
     is_evicted: bool,
+    /// True if the pod has the condition of an eviction and is not terminating yet.
+    has_eviction_condition: bool,
 }
 
 /// The facts about a NodeClaim that the invariants need.
@@ -183,7 +185,7 @@ impl InvariantChecker {
         self.changes += 1;
         match (kind, object) {
             (TrackedKind::Pod, Some(text)) => self.apply_pod(key, text, now),
-            (TrackedKind::Pod, None) => self.remove_pod(key),
+            (TrackedKind::Pod, None) => self.remove_pod(key, now),
             (TrackedKind::Node, Some(text)) => self.apply_node(text, now),
             (TrackedKind::Node, None) => self.remove_node(key.name(), now),
             (TrackedKind::Claim, Some(text)) => self.apply_claim(text, now),
@@ -212,7 +214,7 @@ impl InvariantChecker {
     fn apply_pod(&mut self, key: &ObjectKey, text: &[u8], now: Timestamp) {
         let Some(pod) = decode::<Pod>(text) else { return };
         if self.pods.get(key).is_some_and(|known| known.pod.metadata.uid != pod.metadata.uid) {
-            self.remove_pod(key);
+            self.remove_pod(key, now);
         }
         let known = self.pods.get(key);
         let was_terminating = known.is_some_and(|known| known.pod.is_terminating());
@@ -220,6 +222,7 @@ impl InvariantChecker {
             created: known.map_or_else(|| pod.metadata.creation_timestamp.unwrap_or(now), |known| known.created),
             has_run: known.is_some_and(|known| known.has_run),
             is_evicted: known.is_some_and(|known| known.is_evicted),
+            has_eviction_condition: false,
             pod,
         };
         if known.is_none() {
@@ -233,22 +236,33 @@ impl InvariantChecker {
             let elapsed = now.duration_since(record.created).as_millis();
             self.times_to_run.push(u64::try_from(elapsed).unwrap_or_default());
         }
-        let is_evicted = record.pod.is_terminating() && !was_terminating && !record.is_evicted && is_evicted(text);
+        let may_be_evicted = !was_terminating && !record.is_evicted && is_evicted(text);
+        let is_evicted = may_be_evicted && record.pod.is_terminating();
+        record.has_eviction_condition = may_be_evicted && !is_evicted;
         record.is_evicted |= is_evicted;
         if let Some(node) = &record.pod.spec.node_name {
             self.on_nodes.entry(node.clone()).or_default().insert(key.clone());
         }
         self.pods.insert(key.clone(), record);
         if is_evicted {
-            self.evictions += 1;
-            self.recent.evicted += 1;
-            let reason = self.disruption_reason_of(key).unwrap_or(OTHER_REASON).to_owned();
-            *self.evictions_by_reason.entry(reason).or_default() += 1;
-            invariants::on_eviction(self, key, now);
+            self.record_eviction(key, now);
         }
     }
 
-    fn remove_pod(&mut self, key: &ObjectKey) {
+    fn record_eviction(&mut self, key: &ObjectKey, now: Timestamp) {
+        self.evictions += 1;
+        self.recent.evicted += 1;
+        let reason = self.disruption_reason_of(key).unwrap_or(OTHER_REASON).to_owned();
+        *self.evictions_by_reason.entry(reason).or_default() += 1;
+        invariants::on_eviction(self, key, now);
+    }
+
+    fn remove_pod(&mut self, key: &ObjectKey, now: Timestamp) {
+        // An evicted pod without a grace period is never terminating: after the condition, it is
+        // gone. The eviction of a pod that has ended disrupts nothing.
+        if self.pods.get(key).is_some_and(|known| known.has_eviction_condition && !known.pod.is_terminal()) {
+            self.record_eviction(key, now);
+        }
         let Some(record) = self.pods.remove(key) else { return };
         self.recent.ended += 1;
         if let Some(node) = &record.pod.spec.node_name
@@ -460,7 +474,7 @@ pub(super) fn key_of(text: &[u8]) -> Option<ObjectKey> {
     Some(ObjectKey::new(metadata.namespace.as_deref(), &metadata.name))
 }
 
-/// Returns true if a terminating pod was evicted through the eviction API.
+/// Returns true if a pod has the condition of the eviction API.
 fn is_evicted(text: &[u8]) -> bool {
     #[derive(Deserialize)]
     struct WithConditions {

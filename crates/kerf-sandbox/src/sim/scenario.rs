@@ -15,6 +15,7 @@ use serde_json::Value;
 use super::faults::FaultSetting;
 use crate::durations::{self, DurationText};
 pub use expect::{ConditionExpectation, EventExpectation, ExpectStep, LabelExpectation, LogExpectation};
+pub(crate) use fields::aws_step_errors;
 pub use read::ScenarioError;
 pub use steps::{
     ClockStep, ControllerName, EditStatusStep, InterruptStep, PatchStep, ScaleStep, ScenarioStep, ScenarioTarget,

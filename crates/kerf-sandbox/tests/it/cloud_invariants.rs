@@ -138,6 +138,42 @@ async fn pods_that_run_on_an_instance_when_it_ends_are_counted() {
     assert_eq!(watcher.killed_pods(), 2);
 }
 
+#[tokio::test(start_paused = true)]
+async fn the_eviction_of_a_pod_without_a_grace_period_counts_and_is_checked() {
+    const PODS: &str = "/api/v1/namespaces/default/pods";
+    let cluster = start_with_claims().await;
+    let cloud = TinyCloud::attach(cluster.api());
+    let watcher = InvariantWatcher::start(&cluster);
+    create_claim(&cluster, "a").await;
+    cloud.launch("zone-a", Some("a"));
+    advance_seconds(20).await;
+    patch(&cluster, &format!("{CLAIMS}/a/status"), json!({"status": {"nodeName": "tiny-1"}})).await;
+    for (name, grace) in [("at-once", 0), ("in-time", 30), ("deleted", 0)] {
+        let containers = json!([{"name": "c", "image": "i"}]);
+        let tolerations = json!([{"operator": "Exists"}]);
+        let spec = json!({
+            "nodeName": "tiny-1", "terminationGracePeriodSeconds": grace, "tolerations": tolerations,
+            "containers": containers,
+        });
+        create(&cluster, PODS, json!({"metadata": {"name": name}, "spec": spec})).await;
+    }
+    advance_seconds(20).await;
+    delete(&cluster, &format!("{PODS}/deleted"), json!({})).await;
+    for name in ["at-once", "in-time"] {
+        let eviction = json!({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name}});
+        create(&cluster, &format!("{PODS}/{name}/eviction"), eviction).await;
+    }
+    advance_seconds(40).await;
+    assert_eq!(watcher.evictions(), 2);
+    assert_eq!(
+        texts(&watcher.violations()),
+        [
+            "40s no pod is evicted from a node that stays: default/at-once is evicted from tiny-1",
+            "40s no pod is evicted from a node that stays: default/in-time is evicted from tiny-1",
+        ]
+    );
+}
+
 /// Runs a scenario of one minute without steps and without an autoscaler.
 async fn simulate(cluster: &Cluster) -> Vec<String> {
     let scenario = Scenario::read(json!({"name": "quiet", "until": "1m", "steps": []})).unwrap();

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand, ValueEnum};
 
 use super::Command;
-use super::aws_settings::is_absolute_url;
+use super::aws_settings::{cluster_name_problem, is_absolute_url};
 use super::output::{Format, TypedOutput};
 use crate::exit::{CommandFailure, Problem};
 
@@ -163,6 +163,8 @@ impl TypedAwsServe {
         let mut problems = Vec::new();
         if self.cluster_name.trim().is_empty() {
             problems.push(Problem::new("--cluster-name must not be empty"));
+        } else {
+            problems.extend(cluster_name_problem(&self.cluster_name, ""));
         }
         if let Some(endpoint) = self.cluster_endpoint.as_deref().filter(|endpoint| !is_absolute_url(endpoint)) {
             let message = format!("--cluster-endpoint: \"{endpoint}\" is not a URL with scheme and host");

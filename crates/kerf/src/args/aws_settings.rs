@@ -16,6 +16,10 @@ use crate::exit::Problem;
 use crate::program::ProviderName;
 pub(super) use instance_types::TypedInstanceTypeSettings;
 
+/// Largest number of characters of the name of an EKS cluster.
+const CLUSTER_NAME_CHARS_MAX: usize = 100;
+/// Number of characters of a wrong name that a message shows.
+const SHOWN_NAME_CHARS: usize = 40;
 /// Shortest time for which images, subnets and security groups are not described again.
 const REFRESH_INTERVAL_MIN: Duration = Duration::from_mins(1);
 
@@ -77,7 +81,7 @@ impl TypedAwsSettings {
     fn resolve_for_aws(self, reader: &mut SettingReader<'_>) -> AwsSettings {
         let cluster_name = reader.text(self.cluster_name, "CLUSTER_NAME").unwrap_or_default();
         let hint = "set --cluster-name or CLUSTER_NAME to the name of the EKS cluster";
-        reader.problems.extend(missing_cluster_name(&cluster_name, hint));
+        reader.problems.extend(cluster_name_problem(&cluster_name, hint));
         let mut settings = AwsSettings::new(cluster_name);
         settings.cluster_endpoint = reader.text(self.cluster_endpoint, "CLUSTER_ENDPOINT");
         if let Some(endpoint) = settings.cluster_endpoint.as_deref().filter(|endpoint| !is_absolute_url(endpoint)) {
@@ -123,9 +127,23 @@ impl TypedAwsSettings {
     }
 }
 
-/// Returns the problem of a cluster whose name is empty.
-pub(super) fn missing_cluster_name(name: &str, hint: &str) -> Option<Problem> {
-    name.trim().is_empty().then(|| Problem::new("missing field, cluster-name").with_hint(hint))
+/// Returns the problem of a name that no EKS cluster has: it is empty, too long, or has characters
+/// that EKS does not allow. `hint` says where an empty name can be set.
+pub(super) fn cluster_name_problem(name: &str, hint: &str) -> Option<Problem> {
+    if name.trim().is_empty() {
+        return Some(Problem::new("missing field, cluster-name").with_hint(hint));
+    }
+    let is_allowed = |character: char| character.is_ascii_alphanumeric() || ['-', '_'].contains(&character);
+    let has_valid_start = name.starts_with(|first: char| first.is_ascii_alphanumeric());
+    if has_valid_start && name.chars().all(is_allowed) && name.len() <= CLUSTER_NAME_CHARS_MAX {
+        return None;
+    }
+    let shown: String = name.chars().take(SHOWN_NAME_CHARS).collect();
+    let dots = if shown.len() < name.len() { "..." } else { "" };
+    let problem = Problem::new(format!("cluster-name: {:?} is not the name of an EKS cluster", shown + dots));
+    Some(problem.with_hint(format!(
+        "give at most {CLUSTER_NAME_CHARS_MAX} letters, digits, hyphens and underscores, a letter or digit first"
+    )))
 }
 
 /// Returns true for text that decodes to at least one byte. The text may have several lines.
@@ -272,6 +290,24 @@ mod tests {
         }
         for invalid in ["!!!", " ", "Q0", "-----BEGIN CERTIFICATE-----\nQ0E=\n-----END CERTIFICATE-----"] {
             assert_eq!(problems(invalid), ["cluster-ca-bundle is not valid base64"], "{invalid}");
+        }
+    }
+
+    #[test]
+    fn a_cluster_name_is_one_that_eks_allows() {
+        let problems = |name: &str| resolve(ProviderName::Aws, &["--cluster-name", name], &[]).1;
+        let long = "a".repeat(100);
+        for valid in ["demo", "Demo_1-a", "1", long.as_str()] {
+            assert_eq!(problems(valid), [""; 0], "{valid}");
+        }
+        for (invalid, shown) in [
+            ("a b", "\"a b\""),
+            ("a\nb", "\"a\\nb\""),
+            ("_a", "\"_a\""),
+            ("caf\u{e9}", "\"caf\u{e9}\""),
+            (&"a".repeat(101), &format!("\"{}...\"", "a".repeat(40))),
+        ] {
+            assert_eq!(problems(invalid), [format!("cluster-name: {shown} is not the name of an EKS cluster")]);
         }
     }
 

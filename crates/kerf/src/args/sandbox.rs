@@ -9,11 +9,11 @@ use kerf_aws::AwsSettings;
 use kerf_sandbox::sim::FaultSetting;
 
 use super::Command;
-use super::aws_settings::{TypedInstanceTypeSettings, missing_cluster_name};
+use super::aws_settings::{TypedInstanceTypeSettings, cluster_name_problem};
 use super::controller::LogLevel;
 use super::output::{Format, TypedOutput};
 use super::provider::TypedProvider;
-use super::setting_reader::SettingReader;
+use super::setting_reader::{SettingReader, names_of_given};
 use super::settings::{Environment, Settings, TypedSettings, parse_duration};
 use crate::exit::CommandFailure;
 use crate::program::{ProviderChoice, ProviderName, SANDBOX_CLUSTER_NAME, sandbox_aws_settings};
@@ -60,9 +60,8 @@ pub(crate) struct TypedSandbox {
     /// types].
     #[arg(long, value_name = "FILE", help_heading = "Cluster")]
     instance_types: Option<PathBuf>,
-    /// Name of the cluster in the AWS account, with --provider aws.
-    #[arg(long, value_name = "NAME", default_value = crate::program::SANDBOX_CLUSTER_NAME, help_heading = "Cluster")]
-    cluster_name: String,
+    #[command(flatten)]
+    account: TypedSandboxAccount,
     /// Port of the API server on 127.0.0.1 [default: a free port].
     #[arg(long, value_name = "PORT", default_value_t = 0, hide_default_value = true, help_heading = "Access")]
     port: u16,
@@ -80,6 +79,49 @@ pub(crate) struct TypedSandbox {
     /// Command to run with KUBECONFIG set; the cluster stops when the command ends.
     #[arg(last = true, value_name = "CMD", help_heading = "Command")]
     command: Vec<OsString>,
+}
+
+/// Flags of the cluster in the AWS account. Their help texts are `help` attributes instead of doc
+/// comments, because one names an environment variable as a shell writes it.
+#[derive(Debug, Default, Args)]
+struct TypedSandboxAccount {
+    #[arg(
+        long,
+        value_name = "NAME",
+        help_heading = "Cluster",
+        help = "Name of the cluster in the AWS account, with --provider aws [default: kerf-sandbox]"
+    )]
+    cluster_name: Option<String>,
+    #[arg(
+        long,
+        value_name = "BOOL",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "true",
+        help_heading = "Cluster",
+        help = "Honour zonal shifts, with --provider aws [env: ENABLE_ZONAL_SHIFT] [default: true]"
+    )]
+    enable_zonal_shift: Option<String>,
+}
+
+impl TypedSandboxAccount {
+    /// Returns the settings of the AWS provider. With another provider, flags cause a warning.
+    fn resolve(self, provider: ProviderName, reader: &mut SettingReader<'_>) -> AwsSettings {
+        if provider != ProviderName::Aws {
+            let flags = [
+                ("cluster-name", self.cluster_name.is_some()),
+                ("enable-zonal-shift", self.enable_zonal_shift.is_some()),
+            ];
+            reader.warn_about_flags(&names_of_given(flags), provider);
+            return sandbox_aws_settings(SANDBOX_CLUSTER_NAME);
+        }
+        let name = self.cluster_name.unwrap_or_else(|| SANDBOX_CLUSTER_NAME.to_owned());
+        let hint = "give the cluster a name, or leave --cluster-name away";
+        reader.problems.extend(cluster_name_problem(&name, hint));
+        let mut settings = sandbox_aws_settings(&name);
+        settings.enable_zonal_shift = reader.boolean(self.enable_zonal_shift.as_deref(), "enable-zonal-shift", true);
+        settings
+    }
 }
 
 #[derive(Debug, Subcommand)]
@@ -162,18 +204,16 @@ struct TypedControllerSettings {
 }
 
 impl TypedControllerSettings {
-    /// Combines flags, environment variables and defaults. The settings of AWS are for the cluster
-    /// of this name.
+    /// Combines flags, environment variables and defaults. `aws` returns the settings of the
+    /// cluster in the account.
     fn resolve(
         self,
         environment: Environment<'_>,
         provider: ProviderName,
-        cluster_name: String,
+        aws: impl FnOnce(&mut SettingReader<'_>) -> AwsSettings,
     ) -> Result<(Settings, AwsSettings), CommandFailure> {
         let mut reader = SettingReader::new(environment);
-        let hint = "give the cluster a name, or leave --cluster-name away";
-        reader.problems.extend(missing_cluster_name(&cluster_name, hint));
-        let mut aws = sandbox_aws_settings(&cluster_name);
+        let mut aws = aws(&mut reader);
         self.instance_types.apply_for(provider, &mut aws, &mut reader);
         match self.settings.resolve(environment) {
             Ok(mut settings) if reader.problems.is_empty() => {
@@ -204,7 +244,8 @@ impl TypedSandbox {
             let provider = provider(&run.provider)?;
             // Without a selected provider, the scenario may need the instance types of EC2.
             let possible = provider.selected.unwrap_or(ProviderName::Aws);
-            let (settings, aws) = run.controller.resolve(environment, possible, SANDBOX_CLUSTER_NAME.to_owned())?;
+            let aws = |_: &mut SettingReader<'_>| sandbox_aws_settings(SANDBOX_CLUSTER_NAME);
+            let (settings, aws) = run.controller.resolve(environment, possible, aws)?;
             return Ok(Command::SandboxRun(SandboxRunOptions {
                 scenario: run.scenario,
                 seed: run.seed,
@@ -219,7 +260,8 @@ impl TypedSandbox {
             }));
         }
         let provider = provider(&self.provider)?;
-        let (settings, aws) = self.controller.resolve(environment, provider.without_input(), self.cluster_name)?;
+        let (name, account) = (provider.without_input(), self.account);
+        let (settings, aws) = self.controller.resolve(environment, name, |reader| account.resolve(name, reader))?;
         let mut arguments = self.command.into_iter();
         Ok(Command::Sandbox(SandboxOptions {
             demo: self.demo,

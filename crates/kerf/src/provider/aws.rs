@@ -97,6 +97,8 @@ impl Provider for Ec2Provider {
     }
 
     fn prepare_sandbox(&self, preparation: SandboxPreparation<'_>) {
+        // Only a sandbox with an endpoint of its own is changed by hand.
+        let ignores_zonal_shift = preparation.endpoint.is_some() && !self.settings.enable_zonal_shift;
         let options = AccountOptions {
             cluster_name: &self.settings.cluster_name,
             kubernetes_version: SANDBOX_KUBERNETES_VERSION,
@@ -105,7 +107,8 @@ impl Provider for Ec2Provider {
             seed: preparation.seed,
         };
         let aws = memory_aws(preparation.server.clock(), &options);
-        SimulatedEc2::attach(preparation.server, aws, &self.settings.cluster_name, preparation.faults.clone());
+        let (name, faults) = (&self.settings.cluster_name, preparation.faults.clone());
+        SimulatedEc2::attach(preparation.server, aws, name, faults, ignores_zonal_shift);
     }
 
     fn sandbox_texts(&self) -> SandboxTexts {

@@ -161,6 +161,10 @@ fn a_cluster_needs_a_name() {
         (output.code, output.stderr.as_str()),
         (2, "error: missing field, cluster-name\nhint:  give the cluster a name, or leave --cluster-name away\n")
     );
+    let output = kerf(&["sandbox", "--provider", "aws", "--cluster-name", "a b", "--", "true"]).run();
+    assert!(output.stderr.starts_with("error: cluster-name: \"a b\" is not the name of an EKS cluster\nhint: "));
+    let output = kerf(&["sandbox", "--provider", "kwok", "--cluster-name", "x", "--", "true"]).run();
+    assert!(output.stderr.contains("--cluster-name has no effect with --provider kwok"), "{}", output.stderr);
 }
 
 /// An EC2NodeClass pool and a KWOKNodeClass pool, a pod for each, and a node that runs.

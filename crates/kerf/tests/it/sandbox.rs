@@ -220,7 +220,25 @@ fn the_account_of_a_running_sandbox_is_changed_by_hand() {
         "$KERF sandbox aws; $KERF sandbox aws 'deny: [ec2:CreateFleet]' && \
          $KERF sandbox aws 'publishImages: {release: \"20260115\", bottlerocket: 1.53.0}' && echo changed",
     );
-    assert_eq!((output.code, output.stdout.as_str(), output.stderr.as_str()), (0, "[]\nchanged\n", ""));
+    let expected = "[]\ndeny: done\npublishImages: `@latest` is 20260115 and 1.53.0 of Bottlerocket\nchanged\n";
+    assert_eq!((output.code, output.stdout.as_str(), output.stderr.as_str()), (0, expected, ""));
+}
+
+#[test]
+fn a_zonal_shift_by_hand_needs_a_controller_that_honours_it() {
+    let script = format!("'{}' sandbox aws 'zonalShift: {{zone: us-west-2a, for: 10m}}'", env!("CARGO_BIN_EXE_kerf"));
+    let output = run_in_aws_sandbox(&script);
+    assert!(
+        output.stdout.starts_with("zonalShift: away from us-west-2a (usw2-az"),
+        "{}{}",
+        output.stdout,
+        output.stderr
+    );
+    let output = run_in_sandbox(&["--provider", "aws", "--enable-zonal-shift=false"], &script);
+    assert_eq!(
+        (output.code, output.stderr.as_str()),
+        (2, "error: zonalShift: Kerf does not honour zonal shifts here; start the sandbox with --enable-zonal-shift\n")
+    );
 }
 
 #[test]
@@ -235,8 +253,17 @@ fn a_wrong_change_of_the_account_says_what_is_wrong() {
         "error: reclaim: no live instance matches, or the action does not apply to it; deleteQueue: there is no queue \
          other\n"
     );
-    assert!(problem("reclaims: {}").starts_with("error: unknown field `reclaims`, expected one of `stockOut`"));
-    assert!(problem("stockOut: {for: soon}").starts_with("error: time: invalid duration \"soon\""));
+    assert!(
+        problem("reclaims: {}").starts_with("error: reclaims: there is no such field; the fields are addReservation")
+    );
+    assert!(problem("stockOut: {for: soon}").starts_with("error: stockOut.for: time: invalid duration \"soon\""));
+    assert_eq!(
+        problem("price: {instanceType: 5, perHour: \"1\"}"),
+        "error: price.capacityType: is missing; price.instanceType: must be a text, is 5\n"
+    );
+    assert!(problem("[]").starts_with("error: must be an object with fields, is a list"));
+    let older = problem("publishImages: {release: \"20200101\", bottlerocket: 1.53.0}");
+    assert!(older.starts_with("error: publishImages: release: 20200101 is not newer than 2025"), "{older}");
     assert!(problem("{}").starts_with("error: has no action: add for example reclaim"));
     assert!(
         problem("zonalShift: {zone: nowhere, for: 1h}").contains("there is no zone nowhere; use one of us-west-2a")

@@ -4,18 +4,32 @@
 
 use serde_json::{Map, Value};
 
-use super::super::faults::FaultSetting;
+use super::super::faults::{FaultSetting, parse_rate};
 use super::{Scenario, ScenarioError};
 use crate::durations;
 
 /// Number of characters of a value that a message shows.
 const SHOWN_VALUE_CHARS: usize = 40;
+/// Path of an error of the whole file.
+const WHOLE_SCENARIO: &str = "scenario";
 
 /// Returns the errors of all fields, in the order of the file's tree.
 pub(super) fn field_errors(tree: &Value) -> Vec<ScenarioError> {
     let root = Scenario::json_schema();
     let mut checker = FieldChecker { root: &root, errors: Vec::new() };
     checker.check(&root, tree, "");
+    checker.errors
+}
+
+/// Returns the errors of all fields of a change of an AWS account by hand.
+pub(crate) fn aws_step_errors(tree: &Value) -> Vec<ScenarioError> {
+    let root = Scenario::json_schema();
+    let mut checker = FieldChecker { root: &root, errors: Vec::new() };
+    checker.check(&root["$defs"]["AwsStep"], tree, "");
+    // The schema of the whole scenario names an error without a path.
+    for error in checker.errors.iter_mut().filter(|error| error.path == WHOLE_SCENARIO) {
+        error.path = String::new();
+    }
     checker.errors
 }
 
@@ -29,6 +43,7 @@ impl<'s> FieldChecker<'s> {
         if let Some(reference) = schema["$ref"].as_str() {
             match reference.strip_prefix("#/$defs/") {
                 Some("Duration") => self.check_duration(value, path),
+                Some("Share") => self.check_share(value, path),
                 Some("Fault") => self.check_fault(&self.root["$defs"]["Fault"], value, path),
                 Some(name) => self.check(&self.root["$defs"][name], value, path),
                 None => {}
@@ -155,6 +170,13 @@ impl<'s> FieldChecker<'s> {
         }
     }
 
+    fn check_share(&mut self, value: &Value, path: &str) {
+        self.check(&self.root["$defs"]["Share"], value, path);
+        if let Some(Err(why)) = value.as_str().map(parse_rate) {
+            self.add_error(path, why.trim_start_matches("rate: ").to_owned());
+        }
+    }
+
     fn check_fault(&mut self, schema: &'s Value, value: &Value, path: &str) {
         let errors_before = self.errors.len();
         if value.is_object() {
@@ -172,7 +194,7 @@ impl<'s> FieldChecker<'s> {
     }
 
     fn add_error(&mut self, path: &str, why: String) {
-        let path = if path.is_empty() { "scenario" } else { path };
+        let path = if path.is_empty() { WHOLE_SCENARIO } else { path };
         self.errors.push(ScenarioError { line: None, path: path.to_owned(), why });
     }
 }

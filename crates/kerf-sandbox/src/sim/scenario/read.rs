@@ -14,6 +14,9 @@ use super::{Scenario, ScenarioStep, ScenarioTarget};
 const EXPECTATIONS: &str = "podsRunning, podsPending, nodes, nodeClaims, instances, log, logLacks, events, conditions, \
                             labels, metrics";
 
+/// Statuses of conditions; empty for a condition that is missing.
+const CONDITION_STATUSES: [&str; 4] = ["", "True", "False", "Unknown"];
+
 /// Kinds of which a NodePool has objects.
 const KINDS_OF_POOLS: [&str; 2] = ["Node", "NodeClaim"];
 
@@ -253,6 +256,30 @@ impl ScenarioStep {
         for (action, target) in self.targets() {
             target.add_errors(action, add_error);
         }
+        let conditions = self.expect.iter().flat_map(|expect| &expect.conditions);
+        for (index, own) in conditions.enumerate() {
+            let path = format!("expect.conditions[{index}]");
+            own.target().add_errors(&path, add_error);
+            for (field, text) in [("kind", &own.kind), ("type", &own.condition)] {
+                if text.is_empty() {
+                    add_error(&format!("{path}.{field}"), "is empty");
+                }
+            }
+            if !CONDITION_STATUSES.contains(&own.status.as_str()) {
+                let why = "must be \"True\", \"False\" or \"Unknown\", or empty for a condition that is missing";
+                add_error(&format!("{path}.status"), why);
+            }
+        }
+        let events = self.expect.iter().flat_map(|expect| &expect.events);
+        for (index, own) in events.enumerate() {
+            // Two Events of Karpenter have no reason; they are known by their object or their text.
+            if own.reason.is_empty() && own.kind.is_none() && own.message.is_none() {
+                add_error(
+                    &format!("expect.events[{index}]"),
+                    "is empty: add a reason, a kind or a part of the message",
+                );
+            }
+        }
         let labels = self.expect.iter().flat_map(|expect| &expect.labels);
         for (index, own) in labels.enumerate() {
             let path = format!("expect.labels[{index}]");
@@ -373,6 +400,55 @@ steps:
                 "line 10: steps[5]: one step cannot both kill and stop the controller: use two steps",
             ]
         );
+    }
+
+    #[test]
+    fn changes_of_the_account_that_change_nothing_are_errors() {
+        let text = "
+name: x
+until: 1h
+provider: aws
+steps:
+  - {at: 0s, aws: {stockOut: {for: 0s}, emptyFleets: 0, fail: {instances: {}, reason: ''}}}
+  - {at: 0s, aws: {addReservation: {id: foo, instanceType: m5.large, zone: us-west-2a, count: 1}}}
+  - {at: 0s, aws: {tags: {resources: '*', add: {'aws:x': y}, remove: ['']}}}
+  - {at: 0s, aws: {publishImages: {release: '20261399', bottlerocket: v1}}}
+  - {at: 0s, aws: {callFault: {fault: throttled, rate: 0%}, zonalShift: {zone: us-west-2a, for: 99999h}}}
+  - {at: 0s, aws: {callFault: {fault: throttled, rate: half}}}
+  - {at: 0s, expect: {conditions: [{kind: Node, pool: a, type: Ready, status: maybe}], events: [{reason: ''}]}}
+";
+        let errors = |text: &str| -> Vec<String> {
+            Scenario::parse(text).map(drop).unwrap_err().iter().map(ToString::to_string).collect()
+        };
+        assert_eq!(
+            errors(text),
+            ["line 11: steps[5].aws.callFault.rate: \"half\" is not between 0 and 1; write for example 0.05 or 5%"]
+        );
+        assert_eq!(
+            errors(&text.replace("half", "30%")),
+            [
+                "line 6: steps[0].aws.emptyFleets: must be at least 1",
+                "line 6: steps[0].aws.fail.reason: is empty: write the code of a reason, such as Server.InternalError",
+                "line 6: steps[0].aws.stockOut.for: must be longer than 0s",
+                "line 7: steps[1].aws.addReservation.id: must be `cr-` and hexadecimal digits, for example \
+                 cr-0000000000000abcd",
+                "line 8: steps[2].aws.tags.add: nobody can change a tag with the key \"aws:x\"",
+                "line 8: steps[2].aws.tags.remove: nobody can change a tag with the key \"\"",
+                "line 9: steps[3].aws.publishImages.release: must be a date without separators, for example \
+                 \"20260115\"",
+                "line 9: steps[3].aws.publishImages.bottlerocket: must be a version without `v`, for example 1.53.0",
+                "line 10: steps[4].aws.callFault.rate: is 0, so no call fails",
+                "line 10: steps[4].aws.zonalShift.for: must be at most 8784h, a year",
+                "line 12: steps[6].expect.conditions[0].status: must be \"True\", \"False\" or \"Unknown\", or empty for \
+                 a condition that is missing",
+                "line 12: steps[6].expect.events[0]: is empty: add a reason, a kind or a part of the message",
+            ]
+        );
+        let valid =
+            "{name: x, until: 1h, provider: aws, steps: [{at: 0s, aws: {callFault: {fault: throttled, rate: 30%}}}]}";
+        let scenario = Scenario::parse(valid).unwrap();
+        let fault = scenario.steps[0].aws.as_ref().and_then(|step| step.call_fault.as_ref());
+        assert_eq!(fault.and_then(|fault| fault.rate).map(crate::Share::per_million), Some(300_000));
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! `kerf sandbox aws`: changes the AWS account of a running sandbox, or lists its instances. The
+//! `kerf sandbox aws`: changes the AWS account of a running sandbox and prints what has changed, or
+//! lists its instances. The
 //! sandbox is that of the kubeconfig; its API server has the paths.
 
 use std::time::Duration;
@@ -20,7 +21,7 @@ const INSTANCES_PATH: &str = "/kerf/aws/instances";
 /// Longest time for an answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Carries out the change, or prints the instances as YAML.
+/// Carries out the change and prints its effects, or prints the instances as YAML.
 pub(in crate::commands) fn change_account(options: &SandboxAwsOptions) -> Result<Exit, CommandFailure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|cause| {
@@ -35,7 +36,9 @@ pub(in crate::commands) fn change_account(options: &SandboxAwsOptions) -> Result
         let seconds = ANSWER_TIMEOUT.as_secs();
         CommandFailure::ExecutionFailed(anyhow::anyhow!("the sandbox did not answer within {seconds} s"))
     })??;
-    if options.change.is_none() {
+    if options.change.is_some() {
+        output::print_text(&format!("{}\n", answer["message"].as_str().unwrap_or_default()))?;
+    } else {
         output::print(|writer| serde_yaml_ng::to_writer(writer, &answer).map_err(std::io::Error::other))?;
     }
     Ok(Exit::Done)

@@ -16,15 +16,14 @@ use kerf_aws::ports::{Tags, ZonalShiftRecord};
 use kerf_engine::Price;
 use kerf_sandbox::{
     AwsStep, CallFaultName, CallFaultStep, CapacityTypeName, InstanceSelector, PoolSelector, PriceStep,
-    ReservationStep, StatusCheckName, StatusCheckStep, SubnetAddressesStep, TagsStep, ZonalShiftStep,
+    PublishImagesStep, ReservationStep, StatusCheckName, StatusCheckStep, SubnetAddressesStep, TagsStep,
+    ZonalShiftStep,
 };
 
 /// State reason of an instance that a person terminates.
 const TERMINATED_BY_HAND: &str = "Client.UserInitiatedShutdown";
 /// Event type of AWS Health for instances on failing hardware.
 const RETIREMENT: &str = "AWS_EC2_PERSISTENT_INSTANCE_RETIREMENT_SCHEDULED";
-/// Time since which a failed status check has failed when a step sets it.
-const IMPAIRED_FOR: Duration = Duration::from_mins(5);
 
 /// The account of the sandbox's cluster.
 #[derive(Debug, Clone, Copy)]
@@ -35,8 +34,8 @@ pub(super) struct AccountSteps<'a> {
     pub(super) kubernetes_version: &'a str,
 }
 
-/// Result of one action: the reason why it changed nothing.
-type Outcome = Result<(), String>;
+/// Result of one action: what it changed, one text per line, or the reason why it changed nothing.
+type Outcome = Result<Vec<String>, String>;
 
 /// Returns the function that changes an account over HTTP: it reads a step of a scenario in YAML
 /// and carries it out.
@@ -49,43 +48,55 @@ pub(crate) fn account_change(aws: MemoryAws, cluster_name: String, kubernetes_ve
 }
 
 impl AccountSteps<'_> {
-    /// Carries out all actions of a step. Fails with a message for each that changed nothing.
-    pub(super) fn perform(self, step: &AwsStep) -> Result<(), Vec<String>> {
-        let mut failures = Vec::new();
-        let mut record = |field: &str, outcome: Option<Outcome>| {
-            failures.extend(outcome.and_then(Result::err).map(|problem| format!("{field}: {problem}")));
+    /// Carries out all actions of a step, and returns a line for each change. Fails with a message
+    /// for each action that changed nothing.
+    pub(super) fn perform(self, step: &AwsStep) -> Result<Vec<String>, Vec<String>> {
+        let (mut changes, mut failures) = (Vec::new(), Vec::new());
+        let mut record = |field: &str, outcome: Option<Outcome>| match outcome {
+            None => {}
+            Some(Ok(lines)) if lines.is_empty() => changes.push(format!("{field}: done")),
+            Some(Ok(lines)) => changes.extend(lines.into_iter().map(|line| format!("{field}: {line}"))),
+            Some(Err(problem)) => failures.push(format!("{field}: {problem}")),
         };
         self.change_market(step, &mut record);
         self.change_instances(step, &mut record);
         self.change_resources(step, &mut record);
         self.change_calls(step, &mut record);
-        if failures.is_empty() { Ok(()) } else { Err(failures) }
+        if failures.is_empty() { Ok(changes) } else { Err(failures) }
     }
 
     fn change_market(self, step: &AwsStep, record: &mut impl FnMut(&str, Option<Outcome>)) {
         let stock_out = step.stock_out.as_ref().map(|own| {
             let pools = self.known_pools(pattern(&own.instance_type, &own.zone, &own.capacity_type))?;
             let until = own.duration.map(|duration| self.after(duration));
+            let end = until.map_or_else(|| "until restock".to_owned(), |until| format!("until {until:.0}"));
+            let any = |pattern: &str, all: &str| if pattern.is_empty() { all.to_owned() } else { pattern.to_owned() };
+            let (types, zones) = (any(&own.instance_type, "all types"), any(&own.zone, "all zones"));
+            let capacity = any(&own.capacity_type, "all capacity types");
             self.aws.change_market(|market| market.add_stock_out(StockOut { pools, until }));
-            Ok(())
+            Ok(vec![format!("no instances of {types} in {zones}, {capacity}, {end}")])
         });
         record("stockOut", stock_out);
         record("restock", step.restock.as_ref().map(|pools| self.restock(pools)));
         record("price", step.price.as_ref().map(|price| self.set_price(price)));
-        if let Some(own) = step.spot_market {
+        let spot_market = step.spot_market.map(|own| {
             self.aws.set_spot_price_interval(own.change_every);
-        }
+            Ok(Vec::new())
+        });
+        record("spotMarket", spot_market);
         let launch_failure = step.launch_failure.as_ref().map(|own| {
             let PoolSelector { instance_type, zone, capacity_type } = &own.pools;
             let pools = self.known_pools(pattern(instance_type, zone, capacity_type))?;
             let failure = LaunchFailure { pools, reason: own.reason.clone(), times: own.count };
             self.aws.change_market(|market| market.add_launch_failure(failure));
-            Ok(())
+            Ok(Vec::new())
         });
         record("launchFailure", launch_failure);
-        if let Some(fleets) = step.empty_fleets {
+        let empty_fleets = step.empty_fleets.map(|fleets| {
             self.aws.change_market(|market| market.answer_nothing(fleets));
-        }
+            Ok(Vec::new())
+        });
+        record("emptyFleets", empty_fleets);
     }
 
     fn change_instances(self, step: &AwsStep, record: &mut impl FnMut(&str, Option<Outcome>)) {
@@ -109,17 +120,16 @@ impl AccountSteps<'_> {
             };
             record("statusCheck", Some(self.for_each(&own.instances, &set)));
         }
-        if let Some(delay) = step.instances_visible_after {
+        let visible = step.instances_visible_after.map(|delay| {
             aws.set_instances_visible_after(delay);
-        }
+            Ok(Vec::new())
+        });
+        record("instancesVisibleAfter", visible);
     }
 
     fn change_resources(self, step: &AwsStep, record: &mut impl FnMut(&str, Option<Outcome>)) {
         let aws = self.aws;
-        if let Some(own) = &step.publish_images {
-            let version = self.kubernetes_version;
-            aws.change_account(|account| account.publish_eks_images(version, &own.release, &own.bottlerocket));
-        }
+        record("publishImages", step.publish_images.as_ref().map(|own| self.publish_images(own)));
         record("addReservation", step.add_reservation.as_ref().map(|own| self.add_reservation(own)));
         record("expireReservation", step.expire_reservation.as_ref().map(|id| self.expire_reservation(id)));
         record("tags", step.tags.as_ref().map(|own| self.change_tags(own)));
@@ -127,28 +137,31 @@ impl AccountSteps<'_> {
             "deleteInstanceProfiles",
             step.delete_instance_profiles.as_ref().map(|names| {
                 let deleted = aws.remove_instance_profiles(|name| matches_pattern(names, name));
-                require(!deleted.is_empty(), || format!("no instance profile has a name like {names}"))
+                require(!deleted.is_empty(), || format!("no instance profile has a name like {names}"))?;
+                Ok(deleted.iter().map(ToString::to_string).collect())
             }),
         );
         record("subnetAddresses", step.subnet_addresses.as_ref().map(|own| self.set_subnet_addresses(own)));
         aws.change_account(|account| {
-            if let Some(quota) = step.quota {
+            let quota = step.quota.map(|quota| {
                 let quotas = [("on-demand", quota.on_demand_vcpus), ("spot", quota.spot_vcpus)];
                 let quotas = quotas.into_iter().filter_map(|(name, vcpus)| Some((name.to_owned(), vcpus?)));
                 account.vcpu_quotas.extend(quotas);
                 account.volume_gib_quota = quota.volume_gib.or(account.volume_gib_quota);
-            }
+                Ok(Vec::new())
+            });
+            record("quota", quota);
             for key in &step.disable_kms_keys {
                 let is_changed = account.disabled_kms_keys.insert(key.clone());
-                record("disableKmsKeys", Some(require(is_changed, || format!("the key {key} is disabled already"))));
+                record("disableKmsKeys", Some(done_if(is_changed, || format!("the key {key} is disabled already"))));
             }
             for key in &step.enable_kms_keys {
                 let is_changed = account.disabled_kms_keys.remove(key);
-                record("enableKmsKeys", Some(require(is_changed, || format!("the key {key} is not disabled"))));
+                record("enableKmsKeys", Some(done_if(is_changed, || format!("the key {key} is not disabled"))));
             }
             if let Some(queue) = &step.create_queue {
                 let is_changed = account.queues.insert(queue.clone());
-                record("createQueue", Some(require(is_changed, || format!("the queue {queue} exists already"))));
+                record("createQueue", Some(done_if(is_changed, || format!("the queue {queue} exists already"))));
             }
             step.deny.iter().for_each(|action| record("deny", Some(deny(account, action))));
             step.allow.iter().for_each(|action| record("allow", Some(allow(account, action))));
@@ -159,14 +172,14 @@ impl AccountSteps<'_> {
             "deleteQueue",
             step.delete_queue.as_ref().map(|name| {
                 let is_deleted = aws.change_account(|account| account.queues.remove(name));
-                require(is_deleted, || format!("there is no queue {name}"))
+                done_if(is_deleted, || format!("there is no queue {name}"))
             }),
         );
         record(
             "sendMessage",
             step.send_message.as_ref().map(|body| {
                 let is_sent = aws.send_message(self.cluster_name, body.as_str());
-                require(is_sent, || format!("there is no queue {}", self.cluster_name))
+                done_if(is_sent, || format!("there is no queue {}", self.cluster_name))
             }),
         );
         record("zonalShift", step.zonal_shift.as_ref().map(|own| self.begin_zonal_shift(own)));
@@ -187,7 +200,7 @@ impl AccountSteps<'_> {
                     )
                 })?;
                 self.aws.add_fault(self.fault_rule(own));
-                Ok(())
+                Ok(Vec::new())
             }),
         );
     }
@@ -206,8 +219,9 @@ impl AccountSteps<'_> {
         instances.retain(|launched| is_selected(selector, launched));
         instances.sort_by_key(|launched| (launched.instance.launched_at, launched.instance.id.clone()));
         let acted = instances.iter().filter(|launched| act(&launched.instance.id));
-        let count = acted.take(selector.count.unwrap_or(1)).count();
-        require(count > 0, || "no live instance matches, or the action does not apply to it".to_owned())
+        let lines: Vec<String> = acted.take(selector.count.unwrap_or(1)).map(described).collect();
+        require(!lines.is_empty(), || "no live instance matches, or the action does not apply to it".to_owned())?;
+        Ok(lines)
     }
 
     /// Returns the pattern. Fails if it matches no pool of the account.
@@ -219,7 +233,7 @@ impl AccountSteps<'_> {
     fn restock(self, pools: &PoolSelector) -> Outcome {
         let pools = pattern(&pools.instance_type, &pools.zone, &pools.capacity_type);
         let ended = self.aws.change_market(|market| market.end_stock_outs(&pools));
-        require(ended > 0, || "there is no stock-out of these pools".to_owned())
+        done_if(ended > 0, || "there is no stock-out of these pools".to_owned())
     }
 
     fn set_price(self, own: &PriceStep) -> Outcome {
@@ -242,13 +256,16 @@ impl AccountSteps<'_> {
                 }
             }
         });
-        Ok(())
+        Ok(Vec::new())
     }
 
     fn status(self, id: &str, own: &StatusCheckStep) -> InstanceStatus {
         let failed = |name: StatusCheckName| -> Vec<StatusCheck> {
-            let impaired_since = self.now().saturating_sub(IMPAIRED_FOR).ok();
-            let check = StatusCheck { name: "reachability".to_owned(), status: "failed".to_owned(), impaired_since };
+            let check = StatusCheck {
+                name: "reachability".to_owned(),
+                status: "failed".to_owned(),
+                impaired_since: Some(self.now()),
+            };
             (own.fails == Some(name)).then_some(check).into_iter().collect()
         };
         let event = own.scheduled_event.as_ref().map(|code| ScheduledEvent {
@@ -264,6 +281,26 @@ impl AccountSteps<'_> {
         }
     }
 
+    /// Publishes a release. The provider keeps the parameters of `latest` for a day; it reads them
+    /// again now, so that nodes drift soon.
+    fn publish_images(self, own: &PublishImagesStep) -> Outcome {
+        let version = self.kubernetes_version;
+        self.aws.change_account(|account| {
+            let releases = account.images.values().filter_map(|image| {
+                let (_, release) = image.name.strip_prefix("amazon-eks-node-al2023-")?.rsplit_once("-v")?;
+                Some(release.to_owned())
+            });
+            let newest = releases.max().unwrap_or_default();
+            require(own.release > newest, || {
+                format!("release: {} is not newer than {newest}, the release of `@latest`", own.release)
+            })?;
+            account.publish_eks_images(version, &own.release, &own.bottlerocket);
+            Ok::<(), String>(())
+        })?;
+        self.aws.refresh_parameters();
+        Ok(vec![format!("`@latest` is {} and {} of Bottlerocket", own.release, own.bottlerocket)])
+    }
+
     fn add_reservation(self, own: &ReservationStep) -> Outcome {
         let ends_at = own.ends_in.map(|duration| self.after(duration));
         let discovery = || ("karpenter.sh/discovery".to_owned(), self.cluster_name.to_owned());
@@ -272,6 +309,9 @@ impl AccountSteps<'_> {
             let zone_id = zone_id(account, &own.zone)?;
             require(account.instance_type(&own.instance_type).is_some(), || {
                 format!("instanceType: EC2 has no type {}", own.instance_type)
+            })?;
+            require(own.count > 0 || account.capacity_reservations.contains_key(&own.id), || {
+                "count: a new reservation needs at least 1 instance".to_owned()
             })?;
             let count = i32::try_from(own.count).unwrap_or(i32::MAX);
             let reservation = Ec2CapacityReservation {
@@ -291,18 +331,19 @@ impl AccountSteps<'_> {
                 ..Ec2CapacityReservation::default()
             };
             account.capacity_reservations.insert(own.id.clone(), reservation);
-            Ok(())
+            Ok(Vec::new())
         })
     }
 
     fn expire_reservation(self, id: &str) -> Outcome {
         let is_known = self.aws.expire_capacity_reservation(id);
-        require(is_known, || format!("there is no capacity reservation {id}"))
+        done_if(is_known, || format!("there is no capacity reservation {id}"))
     }
 
     fn change_tags(self, own: &TagsStep) -> Outcome {
         let changed = self.aws.change_tags(|id| matches_pattern(&own.resources, id), &own.add, &own.remove);
-        require(changed > 0, || format!("no resource has an ID like {}", own.resources))
+        require(changed > 0, || format!("no resource has an ID like {}", own.resources))?;
+        Ok(vec![counted(changed, "resource")])
     }
 
     fn set_subnet_addresses(self, own: &SubnetAddressesStep) -> Outcome {
@@ -313,7 +354,8 @@ impl AccountSteps<'_> {
             |subnet| matches(&own.subnet, &subnet.id) && matches(&own.zone, &subnet.zone),
             own.free,
         );
-        require(changed > 0, || "no subnet matches".to_owned())
+        require(changed > 0, || "no subnet matches".to_owned())?;
+        Ok(vec![counted(changed, "subnet")])
     }
 
     fn fault_rule(self, own: &CallFaultStep) -> AwsFaultRule {
@@ -345,7 +387,8 @@ impl AccountSteps<'_> {
                 started_at,
                 expires_at,
             });
-            Ok(())
+            let until = expires_at.map_or_else(String::new, |until| format!(" until {until:.0}"));
+            Ok(vec![format!("away from {} ({zone_id}){until}", own.zone)])
         })
     }
 
@@ -353,7 +396,7 @@ impl AccountSteps<'_> {
         self.change_shifts(zone, |zone_id, shifts| {
             let before = shifts.len();
             shifts.retain(|shift| shift.away_from != zone_id);
-            require(shifts.len() < before, || format!("no shift away from {zone} is active"))
+            done_if(shifts.len() < before, || format!("no shift away from {zone} is active"))
         })
     }
 
@@ -368,8 +411,25 @@ impl AccountSteps<'_> {
 }
 
 /// Fails with the problem unless the condition holds.
-fn require(holds: bool, problem: impl FnOnce() -> String) -> Outcome {
+fn require(holds: bool, problem: impl FnOnce() -> String) -> Result<(), String> {
     if holds { Ok(()) } else { Err(problem()) }
+}
+
+/// Returns the outcome of an action that has changed something if the condition holds.
+fn done_if(holds: bool, problem: impl FnOnce() -> String) -> Outcome {
+    require(holds, problem).map(|()| Vec::new())
+}
+
+fn counted(count: usize, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}
+
+/// Returns the facts by which a person knows an instance.
+fn described(launched: &LaunchedInstance) -> String {
+    let instance = &launched.instance;
+    let claim = instance.tags.get("karpenter.sh/nodeclaim").map(|claim| format!(", claim {claim}")).unwrap_or_default();
+    let (id, zone, node) = (&instance.id, &instance.zone, &instance.private_dns_name);
+    format!("{id} ({}, {}, {zone}), node {node}{claim}", instance.instance_type, launched.capacity_type())
 }
 
 fn pattern(instance_type: &str, zone: &str, capacity_type: &str) -> PoolPattern {
@@ -395,11 +455,11 @@ fn deny(account: &mut Account, action: &str) -> Outcome {
         }
         format!("the EC2 in memory has no action {action}; use one of {}", names.join(", "))
     })?;
-    require(account.denied_actions.insert(action.to_owned()), || format!("{action} is denied already"))
+    done_if(account.denied_actions.insert(action.to_owned()), || format!("{action} is denied already"))
 }
 
 fn allow(account: &mut Account, action: &str) -> Outcome {
-    require(account.denied_actions.remove(action), || format!("{action} is not denied"))
+    done_if(account.denied_actions.remove(action), || format!("{action} is not denied"))
 }
 
 fn unmap_role(account: &mut Account, role: &str) -> Outcome {
@@ -407,11 +467,11 @@ fn unmap_role(account: &mut Account, role: &str) -> Outcome {
         let names: Vec<&str> = account.roles.iter().map(String::as_str).collect();
         format!("the account has no role {role}; use one of {}", names.join(", "))
     })?;
-    require(account.unmapped_roles.insert(role.to_owned()), || format!("the role {role} has no access entry already"))
+    done_if(account.unmapped_roles.insert(role.to_owned()), || format!("the role {role} has no access entry already"))
 }
 
 fn map_role(account: &mut Account, role: &str) -> Outcome {
-    require(account.unmapped_roles.remove(role), || format!("the role {role} has not lost its access entry"))
+    done_if(account.unmapped_roles.remove(role), || format!("the role {role} has not lost its access entry"))
 }
 
 fn is_selected(selector: &InstanceSelector, launched: &LaunchedInstance) -> bool {

@@ -31,8 +31,10 @@ pub(super) enum UserDataProblem {
     NoNodeConfig,
     #[error("a NodeConfig is not YAML: {0}")]
     NotYaml(String),
-    #[error("a NodeConfig has apiVersion {0} instead of node.eks.aws/v1alpha1 and kind NodeConfig")]
-    OtherVersion(String),
+    #[error("a document of type {} has {field} {found} instead of {expected}", node_config::CONTENT_TYPE)]
+    OtherKind { field: &'static str, found: String, expected: &'static str },
+    #[error("the kubelet does not start: unknown flag: --{0}")]
+    UnknownKubeletFlag(String),
     #[error("the user data does not call {0}, so no kubelet starts")]
     NoBootstrapCall(&'static str),
     #[error("the call of {script} has no cluster name")]

@@ -37,6 +37,9 @@ pub(crate) struct SimulatedEc2 {
     changes: CloudChanges,
     /// Name of the EKS cluster whose API server the sandbox is.
     cluster_name: String,
+    /// True if a person's zonal shift would have no effect, because the sandbox runs without
+    /// `--enable-zonal-shift`.
+    ignores_zonal_shift: bool,
     /// Time of the next change that only the clock causes, as [`SimulatedCloud::advance`] returned
     /// it last.
     planned: Mutex<Option<Timestamp>>,
@@ -51,16 +54,18 @@ impl SimulatedEc2 {
         aws: MemoryAws,
         cluster_name: impl Into<String>,
         faults: Cloud,
+        ignores_zonal_shift: bool,
     ) -> Arc<Self> {
         aws.set_launch_faults(Some(Arc::new(SandboxFaults(faults))));
-        let cloud = Arc::new(Self::new(aws, server.cloud_changes().clone(), cluster_name.into()));
+        let cloud = Self::new(aws, server.cloud_changes().clone(), cluster_name.into());
+        let cloud = Arc::new(Self { ignores_zonal_shift, ..cloud });
         server.attach_cloud(cloud.clone());
         cloud
     }
 
     pub(super) fn new(aws: MemoryAws, changes: CloudChanges, cluster_name: String) -> Self {
         forward_changes(&aws, changes.clone());
-        Self { aws, changes, cluster_name, planned: Mutex::new(None) }
+        Self { aws, changes, cluster_name, ignores_zonal_shift: false, planned: Mutex::new(None) }
     }
 
     /// Returns the EC2.
@@ -147,7 +152,8 @@ fn described(aws: &MemoryAws, launched: &LaunchedInstance) -> Value {
         "capacityType": listed.capacity_type,
         "image": instance.image_id,
         "state": instance.state.name(),
-        "stateReason": instance.state_reason,
+        // EC2 has an empty reason for an instance that has not ended.
+        "stateReason": instance.state_reason.as_ref().filter(|reason| !reason.is_empty()),
         "launchedAt": listed.launched_at.to_string(),
         "dollarsPerHour": listed.micro_dollars_per_hour as f64 / 1e6,
         "console": aws.console_output(&instance.id),
@@ -167,7 +173,8 @@ impl InstanceList for SimulatedEc2 {
 
 impl SimulatedCloud for SimulatedEc2 {
     fn fork(&self, clock: Clock, changes: CloudChanges) -> Arc<dyn SimulatedCloud> {
-        Arc::new(Self::new(self.aws.fork(clock), changes, self.cluster_name.clone()))
+        let copy = Self::new(self.aws.fork(clock), changes, self.cluster_name.clone());
+        Arc::new(Self { ignores_zonal_shift: self.ignores_zonal_shift, ..copy })
     }
 
     fn provider_id_prefix(&self) -> &'static str {
@@ -223,7 +230,12 @@ impl SimulatedCloud for SimulatedEc2 {
         }
     }
 
-    fn perform(&self, step: &AwsStep) -> Result<(), Vec<String>> {
+    fn perform(&self, step: &AwsStep) -> Result<Vec<String>, Vec<String>> {
+        if step.zonal_shift.is_some() && self.ignores_zonal_shift {
+            let problem =
+                "zonalShift: Kerf does not honour zonal shifts here; start the sandbox with --enable-zonal-shift";
+            return Err(vec![problem.to_owned()]);
+        }
         let kubernetes_version = SANDBOX_KUBERNETES_VERSION;
         let outcome =
             AccountSteps { aws: &self.aws, cluster_name: &self.cluster_name, kubernetes_version }.perform(step);

@@ -1,5 +1,7 @@
 //! One kind of EC2 node from its pods to its termination.
 
+use kerf_sandbox::SimulatedCloud as _;
+
 use super::*;
 
 #[tokio::test(start_paused = true)]
@@ -150,4 +152,51 @@ async fn faults_of_the_sandbox_affect_launches() {
     let events = sandbox.list(EVENTS).await;
     assert!(events.iter().any(|event| event["reason"] == "InsufficientCapacityError"), "{events:#?}");
     sandbox.wait_until("five pods run", 600, async |sandbox| sandbox.running_pods().await == 5).await;
+}
+
+/// Changes the account by hand.
+fn change(sandbox: &AwsSandbox, step: &str) -> Vec<String> {
+    let cloud = sandbox.cluster.api().attached_cloud_as::<SimulatedEc2>().unwrap();
+    cloud.perform(&serde_yaml_ng::from_str(step).unwrap()).unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn nodes_of_the_latest_images_drift_soon_after_images_are_published_by_hand() {
+    let sandbox = AwsSandbox::start().await;
+    sandbox
+        .apply(GETTING_STARTED, |object| {
+            if object["kind"] == "EC2NodeClass" {
+                object["spec"]["amiSelectorTerms"] = json!([{"alias": "al2023@latest"}]);
+            }
+        })
+        .await;
+    sandbox.apply(INFLATE, |_| {}).await;
+    sandbox.wait_until("five pods run", 120, async |sandbox| sandbox.running_pods().await == 5).await;
+    let lost = sandbox.live_instances().remove(0).instance;
+    change(&sandbox, "publishImages: {release: '20260115', bottlerocket: 1.53.0}");
+    sandbox
+        .wait_until("the node is replaced", 900, async |sandbox| {
+            sandbox.live_instances().iter().all(|live| live.instance.image_id != lost.image_id)
+        })
+        .await;
+}
+
+// spec 06 #100
+#[tokio::test(start_paused = true)]
+async fn a_status_check_by_hand_fails_from_now_on() {
+    let sandbox = AwsSandbox::start().await;
+    sandbox.apply(GETTING_STARTED, |_| {}).await;
+    sandbox.apply(INFLATE, |_| {}).await;
+    sandbox.wait_until("five pods run", 120, async |sandbox| sandbox.running_pods().await == 5).await;
+    let instance = sandbox.live_instances().remove(0).instance;
+    let lines = change(&sandbox, "statusCheck: {instances: {}, fails: system}");
+    assert!(lines.len() == 1 && lines[0].starts_with(&format!("statusCheck: {} (", instance.id)), "{lines:?}");
+    let is_deleted = async |sandbox: &AwsSandbox| {
+        let claims = sandbox.list(NODE_CLAIMS).await;
+        claims.iter().any(|claim| !claim["metadata"]["deletionTimestamp"].is_null())
+            || sandbox.live_instances().iter().all(|live| live.instance.id != instance.id)
+    };
+    tokio::time::sleep(Duration::from_secs(119)).await;
+    assert!(!is_deleted(&sandbox).await, "not before two minutes");
+    sandbox.wait_until("the claim is deleted", 120, is_deleted).await;
 }

@@ -50,7 +50,7 @@ fn from_arguments(arguments: &[String]) -> Result<BootConfig, UserDataProblem> {
         }
     }
     let cluster_name = cluster_name.filter(|name| !name.is_empty());
-    let flags = kubelet_flags::read(&shell_words::words(&extra_arguments).map_err(UserDataProblem::Script)?);
+    let flags = kubelet_flags::read(&shell_words::words(&extra_arguments).map_err(UserDataProblem::Script)?)?;
     Ok(BootConfig {
         software: BootSoftware::BootstrapScript,
         cluster_name: cluster_name.ok_or(UserDataProblem::NoClusterName { script: SCRIPT })?,

@@ -16,9 +16,40 @@ const FIELDS: [(&str, &str); 7] = [
     ("eviction-max-pod-grace-period", "evictionMaxPodGracePeriod"),
 ];
 
+/// Settings of the variants for EKS.
+const TABLES: [&str; 23] = [
+    "autoscaling",
+    "aws",
+    "boot",
+    "bootstrap-commands",
+    "bootstrap-containers",
+    "cloudformation",
+    "container-registry",
+    "container-runtime",
+    "container-runtime-plugins",
+    "dns",
+    "host-containers",
+    "kernel",
+    "kubelet-device-plugins",
+    "kubernetes",
+    "metrics",
+    "motd",
+    "network",
+    "ntp",
+    "nvidia-container-runtime",
+    "oci-defaults",
+    "oci-hooks",
+    "pki",
+    "updates",
+];
+
 /// Reads the table `settings`.
 pub(super) fn read(text: &str) -> Result<BootConfig, UserDataProblem> {
     let settings = user_data::read_bottlerocket_settings(text).map_err(UserDataProblem::Settings)?;
+    let mut tables = settings.as_object().into_iter().flat_map(Map::keys);
+    if let Some(unknown) = tables.find(|name| !TABLES.contains(&name.as_str())) {
+        return Err(UserDataProblem::Settings(format!("unknown setting settings.{unknown}")));
+    }
     let kubernetes = &settings["kubernetes"];
     let required = |key: &str| -> Result<String, UserDataProblem> {
         let value = kubernetes[key].as_str().filter(|value| !value.is_empty());

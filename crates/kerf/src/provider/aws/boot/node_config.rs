@@ -4,7 +4,7 @@ use kerf_aws::user_data;
 use serde::Deserialize as _;
 use serde_json::{Value, json};
 
-use super::{BootConfig, BootSoftware, UserDataProblem};
+use super::{BootConfig, BootSoftware, UserDataProblem, kubelet_flags};
 
 /// Content type of a part for nodeadm.
 pub(super) const CONTENT_TYPE: &str = "application/node.eks.aws";
@@ -26,14 +26,15 @@ pub(super) fn read(text: &str) -> Result<BootConfig, UserDataProblem> {
             None => merged = Some(document),
         }
     }
-    Ok(from_document(&merged.ok_or(UserDataProblem::NoNodeConfig)?))
+    from_document(&merged.ok_or(UserDataProblem::NoNodeConfig)?)
 }
 
-fn from_document(document: &Value) -> BootConfig {
+fn from_document(document: &Value) -> Result<BootConfig, UserDataProblem> {
     let spec = &document["spec"];
     let cluster = |field: &str| spec["cluster"][field].as_str().unwrap_or_default().to_owned();
     let flags = spec["kubelet"]["flags"].as_array().into_iter().flatten().filter_map(Value::as_str);
-    BootConfig {
+    flags.clone().filter(|flag| flag.starts_with('-')).try_for_each(kubelet_flags::check)?;
+    Ok(BootConfig {
         software: BootSoftware::Nodeadm,
         cluster_name: cluster("name"),
         endpoint: Some(cluster("apiServerEndpoint")),
@@ -42,7 +43,7 @@ fn from_document(document: &Value) -> BootConfig {
         kubelet: spec["kubelet"]["config"].as_object().cloned().unwrap_or_default(),
         labels: flags.filter_map(|flag| flag.strip_prefix(LABELS_FLAG)).flat_map(read_labels).collect(),
         uses_raid0: spec["instance"]["localStorage"]["strategy"] == "RAID0",
-    }
+    })
 }
 
 /// Reads the first YAML document of a part. A part without one is an empty document.
@@ -54,8 +55,10 @@ fn read_document(content: &str) -> Result<Value, UserDataProblem> {
     if document.is_null() {
         return Ok(json!({}));
     }
-    if document["apiVersion"] != "node.eks.aws/v1alpha1" || document["kind"] != "NodeConfig" {
-        return Err(UserDataProblem::OtherVersion(document["apiVersion"].to_string()));
+    for (field, expected) in [("apiVersion", "node.eks.aws/v1alpha1"), ("kind", "NodeConfig")] {
+        if document[field] != expected {
+            return Err(UserDataProblem::OtherKind { field, found: document[field].to_string(), expected });
+        }
     }
     Ok(document)
 }

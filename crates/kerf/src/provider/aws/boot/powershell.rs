@@ -19,7 +19,7 @@ pub(super) fn read(text: &str) -> Result<BootConfig, UserDataProblem> {
         words.get(position + 1).cloned()
     };
     let extra_arguments = value("-KubeletExtraArgs").unwrap_or_default();
-    let flags = kubelet_flags::read(&shell_words::words(&extra_arguments).map_err(UserDataProblem::Script)?);
+    let flags = kubelet_flags::read(&shell_words::words(&extra_arguments).map_err(UserDataProblem::Script)?)?;
     let cluster_name = value(CLUSTER_NAME).filter(|name| !name.is_empty());
     Ok(BootConfig {
         software: BootSoftware::Windows,

@@ -169,5 +169,32 @@ fn user_data_that_a_node_cannot_read_says_why() {
     let broken = archive(&[("application/node.eks.aws", "a: [")]);
     assert!(problem(AL2023, &broken).starts_with("a NodeConfig is not YAML"));
     let other = archive(&[("application/node.eks.aws", "apiVersion: v2\n")]);
-    assert!(problem(AL2023, &other).starts_with("a NodeConfig has apiVersion \"v2\""));
+    let expected = "a document of type application/node.eks.aws has apiVersion \"v2\" instead of node.eks.aws/v1alpha1";
+    assert_eq!(problem(AL2023, &other), expected);
+    let other = archive(&[("application/node.eks.aws", "apiVersion: node.eks.aws/v1alpha1\nkind: Foo\n")]);
+    let expected = "a document of type application/node.eks.aws has kind \"Foo\" instead of NodeConfig";
+    assert_eq!(problem(AL2023, &other), expected);
+}
+
+#[test]
+fn settings_and_flags_that_do_not_exist_keep_an_instance_from_joining() {
+    let settings = "[settings.kubernetes]\napi-server = \"https://x\"\ncluster-name = \"demo\"\n";
+    assert!(read(BOTTLEROCKET, &format!("{settings}[settings.host-containers.admin]\nenabled = true\n")).is_ok());
+    assert_eq!(
+        problem(BOTTLEROCKET, &format!("{settings}[settings.foo]\nbar = 1\n")),
+        "Bottlerocket does not boot: unknown setting settings.foo"
+    );
+    let flag = "the kubelet does not start: unknown flag: --no-such-flag";
+    let config = |flags: &str| {
+        archive(&[(
+            "application/node.eks.aws",
+            &format!("{HEAD}  cluster: {{name: demo}}\n  kubelet: {{flags: {flags}}}\n"),
+        )])
+    };
+    assert!(read(AL2023, &config("['--node-labels=a=1', '--v=2', '--register-node']")).is_ok());
+    assert_eq!(problem(AL2023, &config("['--v=2', '--no-such-flag=1']")), flag);
+    let script = "#!/bin/sh\n/etc/eks/bootstrap.sh demo --kubelet-extra-args '--max-pods=7 --no-such-flag 1'\n";
+    assert_eq!(problem(AL2, script), flag);
+    let windows = "<powershell>\n& $script -EKSClusterName demo -KubeletExtraArgs '--no-such-flag=1'\n</powershell>";
+    assert_eq!(problem(WINDOWS, windows), flag);
 }
