@@ -46,7 +46,7 @@ mod unregistered_instances;
 pub mod user_data;
 mod zonal_shift;
 
-pub use nodeclass::NodeClassTrialError;
+pub use nodeclass::{NodeClassTrialError, PlannedClass, plan_class};
 pub use parts::AwsParts;
 pub use placement_groups::{KnownPlacementGroups, PlacementGroups};
 pub use provider::AwsProvider;

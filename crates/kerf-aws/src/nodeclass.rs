@@ -13,6 +13,7 @@ mod error;
 mod hash;
 mod instance_profile;
 mod placement_group;
+mod planned;
 mod profile_gc;
 mod reconcile;
 mod security_groups;
@@ -34,6 +35,7 @@ use kerf_state::{NodeClass, TrackedClaim};
 
 use self::controller::NodeClassController;
 use self::hash::NodeClassHash;
+pub use self::planned::{PlannedClass, plan_class};
 use self::profile_gc::InstanceProfileGarbageCollection;
 use self::reconcile::SUBNETS_READY;
 use self::ssm_invalidation::SsmInvalidation;

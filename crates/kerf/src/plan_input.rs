@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use k8s_openapi::Metadata;
-use kerf_api::labels::{self, LabelRules};
+use kerf_api::labels;
 use kerf_api::nodepool::{NodeClassReference, NodePool};
 use kerf_api::slim::{Labels, Namespace, Node, ObjectMeta, Pod, Str};
 use kerf_api::validation;
@@ -25,6 +25,15 @@ const NAMESPACE_NAME: &str = "kubernetes.io/metadata.name";
 /// Maximum number of names in one warning.
 const WARNING_NAMES_MAX: usize = 5;
 
+/// The source of a plan's objects and provider. Texts for the user depend on it.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct PlanOrigin {
+    /// True if the objects are those of a cluster, false for files.
+    pub(crate) is_live: bool,
+    /// Variable that selects the provider; `None` for the flag, and if nothing selects one.
+    pub(crate) provider_variable: Option<&'static str>,
+}
+
 /// The engine's input for one plan, with price and warnings.
 #[derive(Debug)]
 pub(crate) struct PlanInput {
@@ -40,7 +49,7 @@ pub(crate) struct PlanInput {
 impl PlanInput {
     /// Combines objects and instance types into the input for a decision at time
     /// `at`.
-    pub(crate) fn new(objects: Objects, types: &dyn PlanCatalogue, at: Timestamp) -> Self {
+    pub(crate) fn new(objects: Objects, types: &dyn PlanCatalogue, at: Timestamp, origin: PlanOrigin) -> Self {
         let mut notes = Vec::new();
         let mut warnings = Vec::new();
         for notice in types.notices() {
@@ -63,11 +72,12 @@ impl PlanInput {
             .map(|pool| {
                 let list = types.instance_types(&pool.object.spec.template.spec.node_class_ref);
                 let catalogue = list.map(|list| catalogues.index_of(list));
-                let mut engine_pool = engine_pool(&pool.object, &objects, catalogue);
-                if let Some(why) = unserved_reason(&pool.object.spec.template.spec.node_class_ref, types.providers()) {
+                let mut engine_pool = engine_pool(&pool.object, &objects, catalogue, origin);
+                let class = &pool.object.spec.template.spec.node_class_ref;
+                if let Some(why) = unserved_reason(class, types.providers(), origin) {
                     engine_pool.availability = PoolAvailability::NotReady(Str::from(why));
                 }
-                without_invalid_pool(engine_pool, &pool.object, &objects, types.label_rules())
+                without_invalid_pool(engine_pool, &pool.object, &objects, types)
             })
             .collect();
         warnings.extend(pools.iter().filter_map(unused_pool_warning));
@@ -128,7 +138,7 @@ impl Catalogues {
 
 /// Converts a NodePool, with the state of its node class. `catalogue` is the index of its instance
 /// types; `None` if they are unknown.
-fn engine_pool(pool: &NodePool, objects: &Objects, catalogue: Option<usize>) -> PoolInput {
+fn engine_pool(pool: &NodePool, objects: &Objects, catalogue: Option<usize>, origin: PlanOrigin) -> PoolInput {
     let node_class = &pool.spec.template.spec.node_class_ref;
     let kwok = objects.kwok_node_classes.iter().map(|node_class| {
         let conditions = node_class.object.status.as_ref().map_or(&[][..], |status| &status.conditions);
@@ -144,11 +154,17 @@ fn engine_pool(pool: &NodePool, objects: &Objects, catalogue: Option<usize>) -> 
         .map_or(NodeClassState::Missing, |(_, metadata, conditions)| {
             kerf_state::node_class_state(metadata.deletion_timestamp.as_ref(), conditions)
         });
-    kerf_state::to_engine_pool(pool, &state, catalogue)
+    let mut engine_pool = kerf_state::to_engine_pool(pool, &state, catalogue);
+    if let (NodeClassState::Missing, PoolAvailability::NotReady(_)) = (&state, &engine_pool.availability) {
+        let place = if origin.is_live { "cluster" } else { "input" };
+        let why = format!("its {} `{}` is not in the {place}", node_class.kind, node_class.name);
+        engine_pool.availability = PoolAvailability::NotReady(Str::from(why));
+    }
+    engine_pool
 }
 
 /// Returns why no provider of the plan serves a node class. Returns `None` if one does.
-fn unserved_reason(class: &NodeClassReference, providers: &[ProviderName]) -> Option<String> {
+fn unserved_reason(class: &NodeClassReference, providers: &[ProviderName], origin: PlanOrigin) -> Option<String> {
     let NodeClassReference { group, kind, .. } = class;
     let Some(needed) = ProviderName::of_node_class_group(group) else {
         return Some(format!("no provider of Kerf serves its node class ({kind} of {group})"));
@@ -158,9 +174,13 @@ fn unserved_reason(class: &NodeClassReference, providers: &[ProviderName]) -> Op
     }
     let used = providers.iter().map(|provider| provider.name()).collect::<Vec<_>>().join(" and ");
     let needed = needed.name();
+    let (why, remedy) = match origin.provider_variable {
+        Some(variable) => (format!(", which {variable} selects"), format!("unset {variable}")),
+        None => (String::new(), "leave --provider away".to_owned()),
+    };
     Some(format!(
-        "the provider {needed} serves its node class ({kind}), and this plan is for {used}; use --provider {needed}, \
-         or leave --provider away"
+        "the provider {needed} serves its node class ({kind}), and this plan is for {used}{why}; use --provider \
+         {needed}, or {remedy}"
     ))
 }
 
@@ -171,13 +191,15 @@ fn without_invalid_pool(
     mut engine_pool: PoolInput,
     pool: &NodePool,
     objects: &Objects,
-    rules: &LabelRules,
+    types: &dyn PlanCatalogue,
 ) -> PoolInput {
     match engine_pool.availability {
         PoolAvailability::NotReady(_) | PoolAvailability::Deleting => {}
         PoolAvailability::Ready | PoolAvailability::Static | PoolAvailability::AwaitingLaunch(_) => {
-            let mut failures = validation::nodepool::failures(&pool.spec, rules);
+            let mut failures = validation::nodepool::failures(&pool.spec, types.label_rules());
             failures.extend(node_class_failures(pool, objects));
+            let problem = types.class_problem(&pool.spec.template.spec.node_class_ref);
+            failures.extend(problem.map(str::to_owned));
             if !failures.is_empty() {
                 engine_pool.availability = PoolAvailability::NotReady(Str::from(validation::join(&failures)));
             }

@@ -12,13 +12,12 @@ use super::records::StoredTemplate;
 use super::state::AwsState;
 use super::validation::check_tags;
 use super::{AwsFailure, MemoryAws};
-use crate::ports::ec2::{CreateLaunchTemplate, DescribeLaunchTemplates, LaunchTemplate, LaunchTemplateRef};
+use crate::ports::ec2::{
+    CreateLaunchTemplate, DescribeLaunchTemplates, LaunchTemplate, LaunchTemplateRef, USER_DATA_MAX_BYTES,
+};
 use crate::ports::{Page, PageRequest};
 
 const LIMITS: PageLimits = PageLimits { min: 1, max: 200, default: Some(200) };
-
-/// Largest size of user data before base64, in bytes.
-const USER_DATA_MAX_BYTES: usize = 16_384;
 
 /// EC2's quota of launch templates per region.
 const TEMPLATES_MAX: usize = 5_000;

@@ -13,11 +13,13 @@ use kerf_runtime::{Clock, ReconcileAction};
 use serde_json::json;
 
 use self::dry_run::DryRunStop;
+pub(super) use self::type_choice::{choose_target, pool_requirements, pools_of_class};
 use super::error::NodeClassError;
 use super::reconcile::{AMIS_READY, ClassReconcile, INSTANCE_PROFILE_READY, SECURITY_GROUPS_READY, SUBNETS_READY};
 use crate::cache_metrics::CacheMetrics;
 use crate::context::AwsContext;
 use crate::instance_profiles::fnv1;
+use crate::instance_types::InstanceTypeCatalogue;
 use crate::restricted_tags::check_restricted_tags;
 use crate::ttl_cache::TtlCache;
 
@@ -87,10 +89,7 @@ impl Validation {
         if let Some(action) = kubelet::check_expressions(work, &context.instance_types)? {
             return Ok(action);
         }
-        if let Err(error) = check_restricted_tags(&work.spec()) {
-            work.set_false(VALIDATION_SUCCEEDED, "TagValidationFailed", &error.to_string());
-            return Err(error.into());
-        }
+        check_tags(work)?;
         let key = outcome_key(work);
         let outcome = match self.outcomes.get(&key) {
             Some(outcome) => outcome,
@@ -137,6 +136,23 @@ impl Validation {
         }
         Ok(ValidationOutcome::Passed)
     }
+}
+
+/// Makes the checks that need neither AWS nor the other conditions, in their order. The first that
+/// fails sets the condition `ValidationSucceeded`.
+pub(super) fn check_spec(work: &mut ClassReconcile, types: &InstanceTypeCatalogue) {
+    let is_checked = |result: Result<Option<ReconcileAction>, NodeClassError>| matches!(result, Ok(None));
+    if is_checked(kubelet::validate(work, types)) && is_checked(kubelet::check_expressions(work, types)) {
+        // The error has the text of the condition.
+        drop(check_tags(work));
+    }
+}
+
+fn check_tags(work: &mut ClassReconcile) -> Result<(), NodeClassError> {
+    check_restricted_tags(&work.spec()).map_err(|error| {
+        work.set_false(VALIDATION_SUCCEEDED, "TagValidationFailed", &error.to_string());
+        error.into()
+    })
 }
 
 /// Finds the range of Service addresses, which nodes of AL2023 need. Returns when to run again if

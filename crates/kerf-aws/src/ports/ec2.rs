@@ -23,7 +23,7 @@ pub use instances::{DescribeInstances, Ec2Instance, InstanceStateChange, Instanc
 pub use launch_templates::{
     CreateLaunchTemplate, DescribeLaunchTemplates, LaunchTemplate, LaunchTemplateData, LaunchTemplateRef,
     TemplateBlockDevice, TemplateCapacityReservation, TemplateMetadataOptions, TemplateNetworkInterface,
-    TemplatePlacement,
+    TemplatePlacement, USER_DATA_MAX_BYTES,
 };
 pub use network::{DescribeImages, Image, SecurityGroup, Subnet};
 pub use reserved_capacity::{

@@ -81,6 +81,8 @@ pub(crate) struct PlanOptions {
     /// Manifests that describe the cluster; empty means the live cluster.
     pub(crate) input: Vec<InputPath>,
     pub(crate) provider: ProviderChoice,
+    /// Variable that selects the provider; `None` for the flag, and if nothing selects one.
+    pub(crate) provider_variable: Option<&'static str>,
     /// AWS region; `None` selects that of the input.
     pub(crate) region: Option<String>,
     /// File of instance types; `None` selects the built-in catalogue.
@@ -157,6 +159,7 @@ impl TypedPlan {
         Ok(PlanOptions {
             input: self.input.resolve(),
             provider,
+            provider_variable: self.provider.selecting_variable(environment),
             region: self.region,
             instance_types: self.instance_types,
             at: self.at,

@@ -38,6 +38,12 @@ impl TypedProvider {
         Ok(ProviderChoice { selected: self.resolve_selected(environment)?, default })
     }
 
+    /// Returns the variable that selects the provider. Returns `None` if the flag does, or nothing.
+    pub(super) fn selecting_variable(&self, environment: Environment<'_>) -> Option<&'static str> {
+        let is_set = environment(PROVIDER_VARIABLE).is_some_and(|text| !text.trim().is_empty());
+        (self.provider.is_none() && is_set).then_some(PROVIDER_VARIABLE)
+    }
+
     fn resolve_selected(&self, environment: Environment<'_>) -> Result<Option<ProviderName>, Problem> {
         if self.provider.is_some() {
             return Ok(self.provider);

@@ -14,7 +14,7 @@ use crate::args::{Gate, MinValuesPolicy, PlanOptions, PlanPart, PreferencePolicy
 use crate::exit::{CommandFailure, Exit};
 use crate::input::{self, SelectorKinds, ValidationScope};
 use crate::output::{self, Messages, PublishedStats, StageProgress};
-use crate::plan_input::PlanInput;
+use crate::plan_input::{PlanInput, PlanOrigin};
 use crate::provider::{self, PlanProviderOptions};
 
 /// Time for which a node is reserved for pods that are expected on it (spec 03 section 1, with the
@@ -71,7 +71,8 @@ fn make_plan(
     let load_seconds = stopwatch.lap();
     let types = providers.catalogue_for(&loaded.objects)?;
     let at = options.at.unwrap_or_else(|| now_in_whole_seconds(clock));
-    let mut plan_input = PlanInput::new(loaded.objects, types.as_ref(), at);
+    let origin = PlanOrigin { is_live, provider_variable: options.provider_variable };
+    let mut plan_input = PlanInput::new(loaded.objects, types.as_ref(), at, origin);
     drop(progress);
     for note in &plan_input.notes {
         messages.print_note(note);

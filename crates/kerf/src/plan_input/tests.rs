@@ -18,7 +18,12 @@ status: {providerID: \"kwok://n\"}
 
 fn plan_input_of(manifest: &str) -> PlanInput {
     let objects = load_text(manifest, NonZeroUsize::MIN).unwrap();
-    PlanInput::new(objects, crate::provider::built_in_kwok_types().as_ref(), Timestamp::UNIX_EPOCH)
+    PlanInput::new(
+        objects,
+        crate::provider::built_in_kwok_types().as_ref(),
+        Timestamp::UNIX_EPOCH,
+        PlanOrigin::default(),
+    )
 }
 
 fn node(rest: &str) -> String {

@@ -3,8 +3,11 @@
 
 mod account_steps;
 mod boot;
+mod named_values;
 mod plan_catalogue;
 mod plan_region;
+mod plan_values;
+mod plan_zones;
 mod registration;
 mod sandbox_account;
 mod simulated_ec2;
@@ -84,7 +87,7 @@ impl Provider for Ec2Provider {
     fn plan_catalogue(&self, objects: &Objects) -> Box<dyn PlanCatalogue> {
         let region = PlanRegion::of_sandbox();
         let types = self.sandbox_types.get_or_init(|| plan_catalogue::shipped_types(&region.name, &self.settings));
-        Box::new(Ec2PlanCatalogue::of_types(types, &region, objects))
+        Box::new(Ec2PlanCatalogue::of_types(types, &region, objects, &self.settings.cluster_name))
     }
 
     fn priced_catalogue(&self, server: &ApiServer, objects: &Objects) -> Box<dyn PlanCatalogue> {
@@ -93,7 +96,7 @@ impl Provider for Ec2Provider {
         let types = plan_catalogue::shipped_types(&region.name, &self.settings);
         types.pricing().merge_on_demand(cloud.aws().current_on_demand_prices());
         types.pricing().merge_spot(cloud.aws().current_spot_prices());
-        Box::new(Ec2PlanCatalogue::of_types(&types, &region, objects))
+        Box::new(Ec2PlanCatalogue::of_types(&types, &region, objects, &self.settings.cluster_name))
     }
 
     fn prepare_sandbox(&self, preparation: SandboxPreparation<'_>) {

@@ -31,6 +31,12 @@ pub(crate) trait PlanCatalogue: Send + Sync {
     /// Returns the providers whose node classes have instance types.
     fn providers(&self) -> &'static [ProviderName];
 
+    /// Returns why the controller would not make a node class of the input ready, as far as that is
+    /// known without a call of the cloud. The text names class and field.
+    fn class_problem(&self, _class: &NodeClassReference) -> Option<&str> {
+        None
+    }
+
     /// Returns what a user should know about these instance types.
     fn notices(&self) -> &[PlanNotice] {
         &[]
@@ -183,6 +189,10 @@ impl PlanCatalogue for MixedPlanCatalogue {
 
     fn providers(&self) -> &'static [ProviderName] {
         &[ProviderName::Aws, ProviderName::Kwok]
+    }
+
+    fn class_problem(&self, class: &NodeClassReference) -> Option<&str> {
+        self.ec2.class_problem(class)
     }
 
     fn notices(&self) -> &[PlanNotice] {

@@ -4,6 +4,7 @@
 
 mod aws;
 mod aws_ask;
+mod aws_plan;
 mod aws_scenarios;
 mod aws_types;
 mod conventions;

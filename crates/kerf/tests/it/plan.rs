@@ -312,11 +312,11 @@ fn spec_09_6_a_pool_without_its_class_is_not_used_and_the_pods_messages_name_it(
     // name the pool.
     assert_snapshot!(messages.join("\n"), @r"
     no dynamic nodepools found
-    no dynamic nodepools found; NodePool `default` could launch a node for it, but is not ready: NodeClass not found on cluster
-    no dynamic nodepools found; NodePool `default` could launch a node for it, but is not ready: NodeClass not found on cluster
-    no dynamic nodepools found; NodePool `default` could launch a node for it, but is not ready: NodeClass not found on cluster
+    no dynamic nodepools found; NodePool `default` could launch a node for it, but is not ready: its KWOKNodeClass `default` is not in the input
+    no dynamic nodepools found; NodePool `default` could launch a node for it, but is not ready: its KWOKNodeClass `default` is not in the input
+    no dynamic nodepools found; NodePool `default` could launch a node for it, but is not ready: its KWOKNodeClass `default` is not in the input
     ");
-    assert_snapshot!(output.stderr, @"warning: NodePool `default` is not used: NodeClass not found on cluster");
+    assert_snapshot!(output.stderr, @"warning: NodePool `default` is not used: its KWOKNodeClass `default` is not in the input");
     // A second pool that is ready does not change this.
     let both = format!(
         "{POOL}{NODE_CLASS}---\n{}",

@@ -22,7 +22,7 @@ const FALLBACK_TYPES: [&str; 2] = ["m5.large", "m6g.large"];
 
 /// The type and image with which a class is validated.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct ValidationTarget {
+pub(in crate::nodeclass) struct ValidationTarget {
     pub(super) instance_type: String,
     pub(super) image_id: String,
     /// Number of pods of the type. Zero for one of [`FALLBACK_TYPES`], as in Karpenter: no launch
@@ -35,15 +35,14 @@ pub(super) struct ValidationTarget {
 /// Returns the cheapest type that is compatible with the class and with a NodePool that uses it.
 /// Types without GPU and accelerator come first: images for those may need a larger root volume
 /// than the class has.
-pub(super) fn choose_target(
+pub(in crate::nodeclass) fn choose_target(
     catalogue: &InstanceTypeCatalogue,
     class: &EC2NodeClass,
     pools: &[Arc<NodePool>],
     rules: &LabelRules,
 ) -> Result<ValidationTarget, TypeChoiceError> {
     let list = catalogue.list(class)?;
-    let reference = class_reference(class.metadata.name.as_deref().unwrap_or_default());
-    let linked = pools.iter().filter(|pool| pool.spec.template.spec.node_class_ref == reference);
+    let linked = pools_of_class(class, pools);
     let requirements: Vec<Requirements> = linked.map(|pool| pool_requirements(pool, rules)).collect();
     let Candidates { types, are_named } = candidate_types(catalogue, class, &list, &requirements)?;
     let amis = class.status.as_ref().and_then(|status| status.amis.as_deref()).unwrap_or_default();
@@ -66,6 +65,15 @@ pub(super) fn choose_target(
         max_pods: if are_named { 0 } else { instance_type.capacity.get("pods").map_or(0, Quantity::value) },
         tenancy: if requirements.iter().any(admits_dedicated) { aws::TENANCY_DEDICATED } else { aws::TENANCY_DEFAULT },
     })
+}
+
+/// Returns the NodePools that use a class.
+pub(in crate::nodeclass) fn pools_of_class<'p>(
+    class: &EC2NodeClass,
+    pools: &'p [Arc<NodePool>],
+) -> impl Iterator<Item = &'p Arc<NodePool>> {
+    let reference = class_reference(class.metadata.name.as_deref().unwrap_or_default());
+    pools.iter().filter(move |pool| pool.spec.template.spec.node_class_ref == reference)
 }
 
 /// The types from which one is chosen.
@@ -118,7 +126,7 @@ fn cheapest(instance_type: InstanceTypeRef<'_>) -> (bool, Price) {
 
 /// Returns the requirements and labels of a pool's template. Entries without a meaning are left
 /// out; the pool's own validation reports them.
-fn pool_requirements(pool: &NodePool, rules: &LabelRules) -> Requirements {
+pub(in crate::nodeclass) fn pool_requirements(pool: &NodePool, rules: &LabelRules) -> Requirements {
     let template = &pool.spec.template;
     let labels = template.metadata.as_ref().and_then(|metadata| metadata.labels.as_ref()).into_iter().flatten();
     let mut requirements: Requirements =

@@ -3,6 +3,9 @@
 use super::super::{Filter, Tags};
 use super::fleet::TagSpecification;
 
+/// Largest size of user data before base64, in bytes.
+pub const USER_DATA_MAX_BYTES: usize = 16_384;
+
 /// The request of `CreateLaunchTemplate`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CreateLaunchTemplate {

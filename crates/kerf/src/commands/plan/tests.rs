@@ -149,7 +149,8 @@ async fn random_cluster(seed: u64) -> ApiServer {
 /// Returns the claims and the unplaced pods of a plan of the live cluster.
 async fn planned_claims(server: &ApiServer) -> (Vec<ClaimSummary>, Vec<String>) {
     let objects = input::load_with_client(server.client(), SelectorKinds::Skip).await.unwrap().objects;
-    let plan_input = PlanInput::new(objects, provider::built_in_kwok_types().as_ref(), server.clock().now());
+    let plan_input =
+        PlanInput::new(objects, provider::built_in_kwok_types().as_ref(), server.clock().now(), PlanOrigin::default());
     let solution = kerf_engine::solve(&plan_input.input, &settings());
     let claims = solution.claims.iter().map(|claim| {
         let mut types: Vec<String> = claim.launch.instance_types.iter().map(ToString::to_string).collect();

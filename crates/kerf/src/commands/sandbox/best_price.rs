@@ -13,7 +13,7 @@ use kube::Client;
 use crate::args;
 use crate::commands::plan;
 use crate::input::{SelectorKinds, load_with_client};
-use crate::plan_input::PlanInput;
+use crate::plan_input::{PlanInput, PlanOrigin};
 use crate::provider::Provider;
 
 /// Computes the lowest price for the current pods of a cluster.
@@ -39,7 +39,8 @@ impl BestPriceCalculator {
     pub(super) async fn best_price(&self) -> Option<u64> {
         let loaded = load_with_client(self.client.clone(), self.selectors).await.ok()?;
         let types = self.provider.priced_catalogue(&self.server, &loaded.objects);
-        let plan_input = PlanInput::new(loaded.objects, types.as_ref(), self.clock.now());
+        let origin = PlanOrigin { is_live: true, ..PlanOrigin::default() };
+        let plan_input = PlanInput::new(loaded.objects, types.as_ref(), self.clock.now(), origin);
         let solution = solve(&without_launched_nodes(plan_input.input), &self.settings);
         if !solution.unplaced.is_empty() {
             return None;

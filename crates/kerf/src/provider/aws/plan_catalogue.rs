@@ -4,19 +4,18 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use kerf_api::ec2nodeclass::{EC2NodeClass, EC2NodeClassStatus, Subnet};
+use kerf_api::ec2nodeclass::{EC2NodeClass, EC2NodeClassSpec, EC2NodeClassStatus, Subnet};
 use kerf_api::labels::{self, LabelRules};
-use kerf_api::nodepool::NodeClassReference;
-use kerf_api::requirement::Operator;
+use kerf_api::nodepool::{NodeClassReference, NodePool};
 use kerf_aws::instance_types::{InstanceTypeCatalogue, InstanceTypeSettings};
 use kerf_aws::pricing::Pricing;
 use kerf_aws::unavailable_offerings::UnavailableOfferings;
-use kerf_aws::{AwsSettings, data};
+use kerf_aws::{AwsSettings, PlannedClass, data, plan_class};
 use kerf_engine::catalogue::InstanceTypes;
 use kerf_runtime::Clock;
 
-use super::is_ec2_node_class;
 use super::plan_region::{PlanRegion, RegionOrigin};
+use super::{is_ec2_node_class, named_values, plan_values, plan_zones};
 use crate::exit::Problem;
 use crate::input::Objects;
 use crate::program::ProviderName;
@@ -30,6 +29,8 @@ pub(in crate::provider) struct Ec2PlanCatalogue {
     label_rules: LabelRules,
     /// The types of each class, by its name; `None` if the class cannot be used.
     lists: BTreeMap<String, Option<InstanceTypes>>,
+    /// Why the controller would not make a class ready, by its name.
+    problems: BTreeMap<String, String>,
     notices: Vec<PlanNotice>,
 }
 
@@ -42,26 +43,98 @@ impl Ec2PlanCatalogue {
         objects: &Objects,
     ) -> Result<Self, Problem> {
         let region = PlanRegion::of(region, objects)?;
-        Ok(Self::of_types(&shipped_types(&region.name, settings), &region, objects))
+        Ok(Self::of_types(&shipped_types(&region.name, settings), &region, objects, &settings.cluster_name))
     }
 
     /// Resolves the types of all classes of the input from those of a region.
-    pub(super) fn of_types(types: &InstanceTypeCatalogue, region: &PlanRegion, objects: &Objects) -> Self {
-        let mut notices = vec![source_note(region)];
-        notices.extend(region_warning(region));
-        let mut lists = BTreeMap::new();
+    pub(super) fn of_types(
+        types: &InstanceTypeCatalogue,
+        region: &PlanRegion,
+        objects: &Objects,
+        cluster_name: &str,
+    ) -> Self {
+        let mut notices = vec![source_note(region, objects)];
+        let warn = |notices: &mut Vec<PlanNotice>, text| notices.push(PlanNotice::Warning(text));
+        notices.extend(plan_zones::zone_warnings(objects, region).into_iter().map(PlanNotice::Warning));
+        let pools = ec2_pools(objects);
+        let (mut lists, mut problems) = (BTreeMap::new(), BTreeMap::new());
         for class in objects.ec2_node_classes.iter().map(|class| &class.object) {
             let name = class.metadata.name.clone().unwrap_or_default();
-            let list = types.list(&planned_class(class, &region.name));
+            let planned = plan_class(types, &planned_class(class, &region.name), &pools, cluster_name);
             notices.extend(class_warnings(&name, class, &region.name));
-            if let Err(error) = &list {
-                notices.push(PlanNotice::Warning(format!("EC2NodeClass `{name}` has no instance types: {error}")));
+            let PlannedClass { problem, types: list, pools_without_image } = planned;
+            if let Some(problem) = problem {
+                let text = format!("EC2NodeClass `{name}` is not ready: {}", single_line(&problem));
+                // Otherwise the warning about the pool has the text.
+                if !pools.iter().any(|pool| pool.spec.template.spec.node_class_ref.name == name) {
+                    warn(&mut notices, text.clone());
+                }
+                problems.insert(name.clone(), text);
+            } else if let Err(error) = &list {
+                warn(&mut notices, format!("EC2NodeClass `{name}` has no instance types: {error}"));
+            } else {
+                for pool in pools_without_image {
+                    let text = "has no image (status.amis) for its instance types, so no node of it can be launched";
+                    warn(&mut notices, format!("NodePool `{pool}`: EC2NodeClass `{name}` {text}"));
+                }
             }
-            lists.insert(name, list.ok());
+            // Its types without the settings that cannot be used tell which pods wait for the class.
+            let without_kubelet = || types.list(&planned_class(&without_kubelet(class), &region.name)).ok();
+            let list = list.ok().or_else(|| problems.contains_key(&name).then(without_kubelet).flatten());
+            lists.insert(name, list);
+        }
+        for name in missing_classes(&pools, &lists) {
+            // Its pods are told that they wait for the class.
+            let class = planned_class(&EC2NodeClass::default(), &region.name);
+            lists.insert(name, types.list(&class).ok());
         }
         notices.extend(named_types_warnings(objects, &region.name));
-        Self { label_rules: LabelRules::aws(), lists, notices }
+        let of_values = plan_values::value_warnings(objects, &pools, region, |pool| {
+            lists.get(&pool.spec.template.spec.node_class_ref.name)?.as_ref()
+        });
+        notices.extend(of_values.into_iter().map(PlanNotice::Warning));
+        Self { label_rules: LabelRules::aws(), lists, problems, notices }
     }
+}
+
+/// Returns the NodePools whose node classes are those of EC2.
+fn ec2_pools(objects: &Objects) -> Vec<Arc<NodePool>> {
+    let pools = objects.node_pools.iter().map(|pool| &pool.object);
+    pools.filter(|pool| is_ec2_node_class(&pool.spec.template.spec.node_class_ref)).cloned().map(Arc::new).collect()
+}
+
+/// Returns a class without `spec.kubelet`.
+fn without_kubelet(class: &EC2NodeClass) -> EC2NodeClass {
+    let mut class = class.clone();
+    if let Some(spec) = &mut class.spec {
+        spec.kubelet = None;
+    }
+    class
+}
+
+/// Returns the classes that pools name and the input does not have.
+fn missing_classes(pools: &[Arc<NodePool>], lists: &BTreeMap<String, Option<InstanceTypes>>) -> BTreeSet<String> {
+    let names = pools.iter().map(|pool| &pool.spec.template.spec.node_class_ref.name);
+    names.filter(|name| !lists.contains_key(*name)).cloned().collect()
+}
+
+/// Returns a text without the lines that quote a CEL expression and mark a place in it; the first
+/// line has the expression and the place.
+fn single_line(text: &str) -> String {
+    let mut lines = text.lines();
+    let mut result = lines.next().unwrap_or_default().to_owned();
+    for line in lines {
+        let rest = match line.strip_prefix(" | ") {
+            // Behind the mark stands the field.
+            Some(quoted) => quoted.find(" (field=").map_or("", |start| &quoted[start..]),
+            None => line,
+        };
+        if !rest.is_empty() && !rest.starts_with(' ') {
+            result.push_str("; ");
+        }
+        result.push_str(rest);
+    }
+    result
 }
 
 impl Ec2PlanCatalogue {
@@ -86,6 +159,10 @@ impl PlanCatalogue for Ec2PlanCatalogue {
         &[ProviderName::Aws]
     }
 
+    fn class_problem(&self, class: &NodeClassReference) -> Option<&str> {
+        if is_ec2_node_class(class) { self.problems.get(&class.name).map(String::as_str) } else { None }
+    }
+
     fn notices(&self) -> &[PlanNotice] {
         &self.notices
     }
@@ -103,11 +180,11 @@ pub(super) fn shipped_types(region: &str, settings: &AwsSettings) -> InstanceTyp
 }
 
 /// Returns the line that names region, dates and sources.
-fn source_note(region: &PlanRegion) -> PlanNotice {
+fn source_note(region: &PlanRegion, objects: &Objects) -> PlanNotice {
     let name = &region.name;
     let how = match region.origin {
         RegionOrigin::Default => " (the default; --region selects another)",
-        RegionOrigin::Flag | RegionOrigin::Zones(_) => "",
+        RegionOrigin::Flag | RegionOrigin::Zones => "",
     };
     let of =
         |file| data::source_of(file).map(|source| format!("{} ({} {})", source.date, source.source, source.version));
@@ -116,20 +193,16 @@ fn source_note(region: &PlanRegion) -> PlanNotice {
         own if own == name => "on-demand prices".to_owned(),
         other => format!("on-demand prices of {other}, as none of {name} are shipped,"),
     };
+    let mut specs = objects.ec2_node_classes.iter().filter_map(|class| class.object.spec.as_ref());
+    let windows = if specs.any(is_windows) { ", Windows as Linux" } else { "" };
     PlanNotice::Note(format!(
-        "EC2 in {name}{how}: instance types of {types}, {priced} of {prices}; spot is priced as on-demand"
+        "EC2 in {name}{how}: instance types of {types}, {priced} of {prices}; spot is priced as on-demand{windows}"
     ))
 }
 
-fn region_warning(region: &PlanRegion) -> Option<PlanNotice> {
-    match &region.origin {
-        RegionOrigin::Zones(others) if !others.is_empty() => Some(PlanNotice::Warning(format!(
-            "the input also has zones of {}: the plan knows only those of {}; --region selects another",
-            others.join(", "),
-            region.name
-        ))),
-        RegionOrigin::Zones(_) | RegionOrigin::Flag | RegionOrigin::Default => None,
-    }
+/// Returns true if nodes of the class run Windows.
+fn is_windows(spec: &EC2NodeClassSpec) -> bool {
+    spec.effective_ami_family().as_str().starts_with("Windows")
 }
 
 fn subnets(class: &EC2NodeClass) -> &[Subnet] {
@@ -156,8 +229,8 @@ fn class_warnings(name: &str, class: &EC2NodeClass, region: &str) -> Vec<PlanNot
         assumed.push(format!("subnets (all zones of {region})"));
     }
     if status.and_then(|status| status.amis.as_deref()).unwrap_or_default().is_empty() {
-        let is_windows = spec.is_some_and(|spec| spec.effective_ami_family().as_str().starts_with("Windows"));
-        assumed.push(if is_windows { "images (amd64)" } else { "images (amd64 and arm64)" }.to_owned());
+        assumed
+            .push(if spec.is_some_and(is_windows) { "images (amd64)" } else { "images (amd64 and arm64)" }.to_owned());
     }
     let has_terms = spec.is_some_and(|spec| spec.capacity_reservation_selector_terms.iter().flatten().next().is_some());
     if has_terms && status.and_then(|status| status.capacity_reservations.as_ref()).is_none() {
@@ -234,20 +307,12 @@ enum UnusableReason {
 
 /// Returns the instance types that pools of EC2 and pending pods require by name.
 fn named_types(objects: &Objects) -> BTreeSet<&str> {
-    let pools = objects.node_pools.iter().map(|pool| &pool.object.spec.template.spec);
-    let of_pools = pools
-        .filter(|spec| is_ec2_node_class(&spec.node_class_ref))
-        .flat_map(|spec| &spec.requirements)
-        .filter(|requirement| requirement.key == labels::INSTANCE_TYPE && requirement.operator == Operator::In)
-        .flat_map(|requirement| requirement.values.iter().flatten())
-        .map(String::as_str);
-    let pods = objects.pods.iter().map(|pod| &pod.object.spec).filter(|spec| spec.node_name.is_none());
-    let of_pods = pods.filter_map(|spec| spec.node_selector.get(labels::INSTANCE_TYPE));
-    of_pools.chain(of_pods).collect()
+    let of_pools = named_values::of_pools(objects, labels::INSTANCE_TYPE);
+    of_pools.chain(named_values::of_pending_pods(objects, labels::INSTANCE_TYPE)).collect()
 }
 
 /// Returns the names, at most [`NAMES_MAX`] of them, with the number of the others.
-fn listed<'a>(names: impl ExactSizeIterator<Item = &'a str>) -> String {
+pub(super) fn listed<'a>(names: impl ExactSizeIterator<Item = &'a str>) -> String {
     let more = names.len().saturating_sub(NAMES_MAX);
     let text = names.take(NAMES_MAX).collect::<Vec<_>>().join(", ");
     if more == 0 { text } else { format!("{text} and {more} more") }

@@ -4,10 +4,9 @@
 use std::collections::BTreeMap;
 
 use kerf_api::labels;
-use kerf_api::requirement::Operator;
 use kerf_aws::data;
 
-use super::is_ec2_node_class;
+use super::named_values;
 use crate::exit::Problem;
 use crate::input::Objects;
 
@@ -21,6 +20,8 @@ const SANDBOX_REGION: &str = "us-west-2";
 pub(super) struct PlanRegion {
     pub(super) name: String,
     pub(super) origin: RegionOrigin,
+    /// Regions of the zones of subnets, nodes and EC2 NodePools in the input, sorted.
+    pub(super) of_zones: Vec<String>,
 }
 
 /// How a region was found.
@@ -28,8 +29,8 @@ pub(super) struct PlanRegion {
 pub(super) enum RegionOrigin {
     /// The user gave it.
     Flag,
-    /// The input has zones of it. Lists other regions in the input, sorted.
-    Zones(Vec<String>),
+    /// The input has zones of it.
+    Zones,
     /// The input has no zones.
     Default,
 }
@@ -39,33 +40,55 @@ pub(in crate::provider) fn check_region(region: &str) -> Result<(), Problem> {
     if data::regions().any(|known| known == region) {
         return Ok(());
     }
+    if region.trim().is_empty() {
+        let problem = Problem::new(format!("--region {region:?}: the region is empty"));
+        return Err(problem.with_hint("leave --region away, or name a region, for example --region eu-west-1"));
+    }
+    let problem = Problem::new(format!("--region {region}: Kerf ships no instance types of this region"));
+    if let Some(similar) = similar_region(region) {
+        return Err(problem.with_hint(format!("did you mean {similar}? `kerf aws data` lists all regions")));
+    }
     let regions: Vec<&str> = data::regions().collect();
-    Err(Problem::new(format!("--region {region}: Kerf ships no instance types of this region"))
-        .with_hint(format!("use one of: {}", regions.join(", "))))
+    Err(problem.with_hint(format!("use one of: {}", regions.join(", "))))
+}
+
+/// Returns the region that is meant by a zone, by a name with other letter case, or with other
+/// characters between its parts.
+fn similar_region(text: &str) -> Option<&'static str> {
+    let letters = |name: &str| -> String {
+        name.chars().filter(char::is_ascii_alphanumeric).map(|char| char.to_ascii_lowercase()).collect()
+    };
+    let written = letters(text);
+    data::regions().find(|region| {
+        let known = letters(region);
+        // A zone is its region and a letter.
+        known == written || written.strip_prefix(&known).is_some_and(|zone| zone.len() == 1)
+    })
 }
 
 impl PlanRegion {
     /// Returns the region of a sandbox's account.
     pub(super) fn of_sandbox() -> Self {
-        Self { name: SANDBOX_REGION.to_owned(), origin: RegionOrigin::Flag }
+        Self { name: SANDBOX_REGION.to_owned(), origin: RegionOrigin::Flag, of_zones: Vec::new() }
     }
 
     /// Returns the region of an input. If the input has zones of several regions, the one with the
     /// most mentions is used. Fails if Kerf ships no instance types of it.
     pub(super) fn of(flag: Option<&str>, objects: &Objects) -> Result<Self, Problem> {
-        if let Some(name) = flag {
-            return Ok(Self { name: name.to_owned(), origin: RegionOrigin::Flag });
-        }
         let mut mentions: BTreeMap<&str, usize> = BTreeMap::new();
         for zone in zones(objects) {
             if let Some(region) = region_of_zone(zone) {
                 *mentions.entry(region).or_default() += 1;
             }
         }
+        let of_zones: Vec<String> = mentions.keys().map(|region| (*region).to_owned()).collect();
+        if let Some(name) = flag {
+            return Ok(Self { name: name.to_owned(), origin: RegionOrigin::Flag, of_zones });
+        }
         // Of equal counts, the first region by name is used.
         let most = mentions.iter().rev().max_by_key(|(_, count)| **count).map(|(region, _)| *region);
         let Some(name) = most else {
-            return Ok(Self { name: DEFAULT_REGION.to_owned(), origin: RegionOrigin::Default });
+            return Ok(Self { name: DEFAULT_REGION.to_owned(), origin: RegionOrigin::Default, of_zones });
         };
         if check_region(name).is_err() {
             return Err(Problem::new(format!(
@@ -73,8 +96,7 @@ impl PlanRegion {
             ))
             .with_hint("plan with the types of a similar region, for example --region us-east-1"));
         }
-        let others = mentions.keys().filter(|region| **region != name).map(|region| (*region).to_owned()).collect();
-        Ok(Self { name: name.to_owned(), origin: RegionOrigin::Zones(others) })
+        Ok(Self { name: name.to_owned(), origin: RegionOrigin::Zones, of_zones })
     }
 }
 
@@ -83,19 +105,12 @@ fn zones(objects: &Objects) -> impl Iterator<Item = &str> {
     let classes = objects.ec2_node_classes.iter().filter_map(|class| class.object.status.as_ref());
     let subnets = classes.flat_map(|status| status.subnets.iter().flatten()).map(|subnet| subnet.zone.as_str());
     let nodes = objects.nodes.iter().filter_map(|node| node.object.metadata.labels.get(labels::ZONE));
-    let pools = objects.node_pools.iter().map(|pool| &pool.object.spec.template.spec);
-    let requirements = pools
-        .filter(|spec| is_ec2_node_class(&spec.node_class_ref))
-        .flat_map(|spec| &spec.requirements)
-        .filter(|requirement| requirement.key == labels::ZONE && requirement.operator == Operator::In);
-    subnets
-        .chain(nodes)
-        .chain(requirements.flat_map(|requirement| requirement.values.iter().flatten()).map(String::as_str))
+    subnets.chain(nodes).chain(named_values::of_pools(objects, labels::ZONE))
 }
 
 /// Returns the region of a zone such as `us-west-2a` or, for a local zone, `us-west-2-lax-1a`.
 /// Returns `None` for a name that is no zone of AWS.
-fn region_of_zone(zone: &str) -> Option<&str> {
+pub(super) fn region_of_zone(zone: &str) -> Option<&str> {
     // The region ends after its first part that is a number: `us-west-2`, `us-gov-west-1`.
     let mut end = 0;
     for (position, part) in zone.split('-').enumerate() {
