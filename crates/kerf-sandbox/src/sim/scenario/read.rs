@@ -484,7 +484,7 @@ steps: [{at: 0s, every: 1s, say: a}, {at: 1s, every: 1h, clock: {jump: 8784h}}, 
             scenario.set_length(LONGEST_DURATION).unwrap_err(),
             [
                 "planComparison.every: compares the cost too often, at most 500000 times are possible",
-                "steps: happen 31631185 times, at most 500000 are possible: repeat them less often",
+                "steps: happen 31631186 times, at most 500000 are possible: repeat them less often",
                 "steps: the jumps of the clock together must not exceed ten years",
             ]
         );
