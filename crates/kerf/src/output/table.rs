@@ -19,12 +19,12 @@ where
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic).set_width(WIDTH_MAX);
     table.set_header(head.iter().copied());
-    let mut widths: Vec<CellWidths> = head.iter().map(|text| CellWidths::of(text)).collect();
+    let mut sizes: Vec<ColumnSize> = head.iter().map(|text| ColumnSize::of(text)).collect();
     for row in rows {
         let texts: Vec<String> =
             row.into_iter().map(|text| super::escape_control_characters(&text).into_owned()).collect();
-        for (widths, text) in widths.iter_mut().zip(&texts) {
-            widths.extend(CellWidths::of(text));
+        for (sizes, text) in sizes.iter_mut().zip(&texts) {
+            sizes.extend(ColumnSize::of(text));
         }
         table.add_row(texts.into_iter().map(Cell::new));
     }
@@ -34,8 +34,8 @@ where
     let mut left = WIDTH_MAX;
     for (ix, column) in table.column_iter_mut().enumerate() {
         column.set_padding((0, PADDING));
-        let Some((own, behind)) = widths.get(ix..).and_then(<[CellWidths]>::split_first) else { continue };
-        let reserved: u16 = behind.iter().map(|widths| widths.word.min(RESERVED_WORD_MAX) + PADDING).sum();
+        let Some((own, behind)) = sizes.get(ix..).and_then(<[ColumnSize]>::split_first) else { continue };
+        let reserved: u16 = behind.iter().map(|sizes| sizes.word.min(RESERVED_WORD_MAX) + PADDING).sum();
         // The last column has sentences, which continue on the next line.
         let wanted = [own.text, own.word].into_iter().skip(usize::from(behind.is_empty()));
         let fitting =
@@ -50,16 +50,16 @@ where
     text
 }
 
-/// The largest widths of the cells of a column.
+/// The largest sizes of the cells of a column.
 #[derive(Debug, Clone, Copy)]
-struct CellWidths {
+struct ColumnSize {
     /// Width without a line break.
     text: u16,
     /// Width of the longest word.
     word: u16,
 }
 
-impl CellWidths {
+impl ColumnSize {
     fn of(text: &str) -> Self {
         let width = |text: &str| u16::try_from(text.chars().count()).unwrap_or(u16::MAX);
         Self { text: width(text), word: text.split_whitespace().map(width).max().unwrap_or_default() }

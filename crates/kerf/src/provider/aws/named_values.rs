@@ -6,6 +6,9 @@ use kerf_api::slim::Str;
 use super::is_ec2_node_class;
 use crate::input::Objects;
 
+/// Largest number of names in one notice.
+const NAMES_MAX: usize = 5;
+
 /// Returns the values that NodePools of EC2 allow for a label.
 pub(super) fn of_pools<'o>(objects: &'o Objects, key: &'o str) -> impl Iterator<Item = &'o str> {
     let pools = objects.node_pools.iter().map(|pool| &pool.object.spec.template.spec);
@@ -28,4 +31,11 @@ pub(super) fn of_pending_pods<'o>(objects: &'o Objects, key: &'o str) -> impl It
             .flat_map(|expression| &expression.values);
         spec.node_selector.get(key).into_iter().chain(of_affinity.map(Str::as_str))
     })
+}
+
+/// Returns the names, at most [`NAMES_MAX`] of them, with the number of the others.
+pub(super) fn listed<'a>(names: impl ExactSizeIterator<Item = &'a str>) -> String {
+    let more = names.len().saturating_sub(NAMES_MAX);
+    let text = names.take(NAMES_MAX).collect::<Vec<_>>().join(", ");
+    if more == 0 { text } else { format!("{text} and {more} more") }
 }

@@ -14,15 +14,13 @@ use kerf_aws::{AwsSettings, PlannedClass, data, plan_class};
 use kerf_engine::catalogue::InstanceTypes;
 use kerf_runtime::Clock;
 
+use super::named_values::listed;
 use super::plan_region::{PlanRegion, RegionOrigin};
 use super::{is_ec2_node_class, named_values, plan_values, plan_zones};
 use crate::exit::Problem;
 use crate::input::Objects;
 use crate::program::ProviderName;
 use crate::provider::{PlanCatalogue, PlanNotice};
-
-/// Largest number of names in one notice.
-const NAMES_MAX: usize = 5;
 
 /// The shipped instance types for the node classes of an input.
 pub(in crate::provider) struct Ec2PlanCatalogue {
@@ -78,13 +76,13 @@ impl Ec2PlanCatalogue {
                     warn(&mut notices, format!("NodePool `{pool}`: EC2NodeClass `{name}` {text}"));
                 }
             }
-            // Its types without the settings that cannot be used tell which pods wait for the class.
+            // Types without the unusable settings decide which pods wait for the class.
             let without_kubelet = || types.list(&planned_class(&without_kubelet(class), &region.name)).ok();
             let list = list.ok().or_else(|| problems.contains_key(&name).then(without_kubelet).flatten());
             lists.insert(name, list);
         }
         for name in missing_classes(&pools, &lists) {
-            // Its pods are told that they wait for the class.
+            // Types of a default class decide which pods wait for the missing one.
             let class = planned_class(&EC2NodeClass::default(), &region.name);
             lists.insert(name, types.list(&class).ok());
         }
@@ -309,13 +307,6 @@ enum UnusableReason {
 fn named_types(objects: &Objects) -> BTreeSet<&str> {
     let of_pools = named_values::of_pools(objects, labels::INSTANCE_TYPE);
     of_pools.chain(named_values::of_pending_pods(objects, labels::INSTANCE_TYPE)).collect()
-}
-
-/// Returns the names, at most [`NAMES_MAX`] of them, with the number of the others.
-pub(super) fn listed<'a>(names: impl ExactSizeIterator<Item = &'a str>) -> String {
-    let more = names.len().saturating_sub(NAMES_MAX);
-    let text = names.take(NAMES_MAX).collect::<Vec<_>>().join(", ");
-    if more == 0 { text } else { format!("{text} and {more} more") }
 }
 
 #[cfg(test)]

@@ -9,8 +9,7 @@ use kerf_api::requirement::Operator;
 use kerf_aws::data;
 use kerf_engine::catalogue::InstanceTypes;
 
-use super::named_values;
-use super::plan_catalogue::listed;
+use super::named_values::{self, listed};
 use super::plan_region::PlanRegion;
 use crate::input::Objects;
 

@@ -6,8 +6,7 @@ use kerf_api::ec2nodeclass::EC2NodeClass;
 use kerf_api::labels;
 use kerf_aws::data;
 
-use super::named_values;
-use super::plan_catalogue::listed;
+use super::named_values::{self, listed};
 use super::plan_region::{PlanRegion, RegionOrigin, region_of_zone};
 use crate::input::Objects;
 
