@@ -58,13 +58,9 @@ impl TestCluster {
     /// Returns the cluster's kubeconfig without its token.
     pub(crate) fn kubeconfig_without_user(&self) -> String {
         let kubeconfig = std::fs::read_to_string(self.home.path().join("kubeconfig")).unwrap();
-        let is_token = |line: &&str| !line.trim_start().starts_with("token:");
-        kubeconfig
-            .replace("  user:\n", "  user: {}\n")
-            .lines()
-            .filter(is_token)
-            .map(|line| format!("{line}\n"))
-            .collect()
+        let is_token = |line: &str| line.trim_start().starts_with("token:");
+        let without_user = kubeconfig.replace("  user:\n", "  user: {}\n");
+        without_user.lines().filter(|line| !is_token(line)).collect::<Vec<_>>().join("\n")
     }
 
     /// Runs a command line in the folder of the scripts. Returns true if it succeeded, and its

@@ -141,10 +141,10 @@ fn rejected_autoscalers(s: &mut Section) {
     reject("a metric without its source", |spec| spec["metrics"] = json!([{"type": "Resource"}]));
     reject("a metric with another source", |spec| {
         spec["metrics"] = json!([{"type": "Resource",
-        "pods": {"metric": {"name": "a"}, "target": {"type": "AverageValue", "averageValue": "1"}}}])
+        "pods": {"metric": {"name": "a"}, "target": {"type": "AverageValue", "averageValue": "1"}}}]);
     });
     reject("a resource without a target", |spec| {
-        spec["metrics"] = json!([{"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization"}}}])
+        spec["metrics"] = json!([{"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization"}}}]);
     });
     reject(
         "a target of zero",
@@ -155,13 +155,13 @@ fn rejected_autoscalers(s: &mut Section) {
         |spec| spec["metrics"] = json!([{"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Value", "averageUtilization": 5, "averageValue": "0"}}}]),
     );
     reject("a metric without a name", |spec| {
-        spec["metrics"] = json!([{"type": "External", "external": {"metric": {"name": ""}, "target": {"type": "Value", "value": "1"}}}])
+        spec["metrics"] = json!([{"type": "External", "external": {"metric": {"name": ""}, "target": {"type": "Value", "value": "1"}}}]);
     });
     reject("a policy of zero", |spec| {
-        spec["behavior"] = json!({"scaleUp": {"policies": [{"type": "Pods", "value": 0, "periodSeconds": 0}]}})
+        spec["behavior"] = json!({"scaleUp": {"policies": [{"type": "Pods", "value": 0, "periodSeconds": 0}]}});
     });
     reject("an unknown policy", |spec| {
-        spec["behavior"] = json!({"scaleUp": {"selectPolicy": "Some", "policies": [{"type": "All", "value": 1, "periodSeconds": 3600}]}})
+        spec["behavior"] = json!({"scaleUp": {"selectPolicy": "Some", "policies": [{"type": "All", "value": 1, "periodSeconds": 3600}]}});
     });
     reject("a long window", |spec| spec["behavior"] = json!({"scaleDown": {"stabilizationWindowSeconds": 7200}}));
 }
