@@ -211,8 +211,8 @@ impl StatusError {
         )
     }
 
-    /// Returns the error for a part of the API that this server lacks. The message names what to use
-    /// instead.
+    /// Returns the error for a part of the API that this server lacks. The message names what to
+    /// use instead.
     pub(crate) fn not_implemented(message: impl Into<String>) -> Self {
         Self::new(501, "NotImplemented", message.into(), None)
     }

@@ -1,6 +1,6 @@
 //! The API of a metrics server (`metrics.k8s.io`), which the sandbox does not have. Discovery lists
-//! the API without resources: otherwise `kubectl top` stops before its first request, with a message
-//! that does not say what to use instead.
+//! the API without resources: otherwise `kubectl top` stops before its first request, with a
+//! message that does not say what to use instead.
 
 use serde_json::{Value, json};
 

@@ -80,7 +80,7 @@ fn default_core(event: &mut Value) {
     event.entry("reportingInstance").or_insert_with(|| "".into());
 }
 
-/// Returns the values of [`CORE_FIELDS`] of a stored Event, whichever API version it was written in.
+/// Returns the values of [`CORE_FIELDS`] of a stored Event, in whichever version it was written.
 pub(crate) fn selectable_values(stored: &Value) -> impl Iterator<Item = SmolStr> + '_ {
     CORE_FIELDS.iter().map(move |(path, missing)| {
         let text = match *path {

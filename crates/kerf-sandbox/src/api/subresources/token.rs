@@ -58,7 +58,8 @@ impl ServerState {
     }
 }
 
-/// Returns true if both secrets are equal. All bytes are compared, so that the time reveals nothing.
+/// Returns true if both secrets are equal. All bytes are compared, so that the time reveals
+/// nothing.
 pub(crate) fn is_same_secret(one: &[u8], other: &[u8]) -> bool {
     one.len() == other.len()
         && one.iter().zip(other).fold(0, |difference, (one, other)| difference | (one ^ other)) == 0
