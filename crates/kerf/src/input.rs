@@ -23,7 +23,6 @@ mod validation;
 mod workloads;
 
 pub(crate) use cluster_config::cluster_config;
-pub(crate) use kind::{AWS_GROUP, KWOK_GROUP};
 pub(crate) use live::SelectorKinds;
 #[cfg(test)]
 pub(crate) use load::load_text;

@@ -6,7 +6,6 @@ use kerf_aws::AwsSettings;
 use kerf_aws::ports::{AwsPorts, ConnectError};
 
 use crate::exit::Problem;
-use crate::input::{AWS_GROUP, KWOK_GROUP};
 
 /// Function that connects to AWS as the environment of the process says: region, credentials,
 /// endpoints.
@@ -28,6 +27,11 @@ pub const KERF: Program = Program { default_provider: ProviderName::Kwok, connec
 pub(crate) const SANDBOX_CLUSTER_NAME: &str = "kerf-sandbox";
 /// Kubernetes version of the sandbox's API server.
 pub(crate) const SANDBOX_KUBERNETES_VERSION: &str = "1.36";
+
+/// API group of the AWS node classes.
+pub(crate) const AWS_GROUP: &str = "karpenter.k8s.aws";
+/// API group of the simulated provider's node classes.
+pub(crate) const KWOK_GROUP: &str = "karpenter.kwok.sh";
 
 /// Returns the settings of the AWS provider in a sandbox: the events of instances arrive in the
 /// queue with the cluster's name.

@@ -15,8 +15,8 @@ use serde_json::Value;
 
 use super::decode::{FieldProblem, decode_tree};
 use super::documents::ObjectBody;
-use super::kind::{AWS_GROUP, KWOK_GROUP};
 use super::objects::{ReadObject, ReadResult, RejectedObject};
+use crate::program::{AWS_GROUP, KWOK_GROUP};
 
 /// Compiled CRDs of each kind that this process has read, by name of the kind. Entries are never
 /// changed after insertion.

@@ -1,11 +1,7 @@
 //! The kinds that Kerf reads (spec 09 section 2.1). All of them are in one table. Objects of any
 //! other kind or version are counted and ignored.
 
-/// API group of the AWS node classes.
-pub(crate) const AWS_GROUP: &str = "karpenter.k8s.aws";
-
-/// API group of the simulated provider's node classes.
-pub(crate) const KWOK_GROUP: &str = "karpenter.kwok.sh";
+use crate::program::{AWS_GROUP, KWOK_GROUP};
 
 /// A kind of object that some decision reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

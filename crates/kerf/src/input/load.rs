@@ -15,7 +15,7 @@ use serde::de::DeserializeOwned;
 use super::admission::{KindAdmission, node_class_group};
 use super::decode::{FieldProblem, decode};
 use super::documents::{self, ObjectBody, RawObject};
-use super::kind::{InputKind, KWOK_GROUP};
+use super::kind::InputKind;
 use super::live::{self, SelectorKinds};
 use super::objects::{NamedObject, Objects, ReadObject, ReadResult, RejectedObject, WithOrigin, full_name};
 use super::pod_defaults::{PodDefaults, read_priority_class};
@@ -26,6 +26,7 @@ use super::workloads::{self, Workloads};
 use crate::args::InputPath;
 use crate::exit::{CommandFailure, Problem};
 use crate::output::escape_line;
+use crate::program::KWOK_GROUP;
 
 /// Namespace of objects that do not name one.
 const DEFAULT_NAMESPACE: &str = "default";

@@ -19,9 +19,10 @@ use kerf_sandbox::{DryCreateReport, dry_create_built_in};
 
 use super::decode::{FieldProblem, remove_field_at};
 use super::documents::ObjectBody;
-use super::kind::{AWS_GROUP, InputKind};
+use super::kind::InputKind;
 use super::objects::{NamedObject, ReadObject, ReadResult, RejectedObject};
 use super::workloads::Workload;
+use crate::program::AWS_GROUP;
 
 /// Selects the objects that are validated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

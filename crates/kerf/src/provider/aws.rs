@@ -27,8 +27,8 @@ use kerf_sandbox::ApiServer;
 
 use super::{CloudParts, PlanCatalogue, Provider, SandboxPreparation, SandboxTexts};
 use crate::exit::Problem;
-use crate::input::{AWS_GROUP, Objects};
-use crate::program::{ConnectAws, SANDBOX_KUBERNETES_VERSION, no_sdk_problem};
+use crate::input::Objects;
+use crate::program::{AWS_GROUP, ConnectAws, SANDBOX_KUBERNETES_VERSION, no_sdk_problem};
 pub(crate) use account_steps::account_change;
 pub(super) use plan_catalogue::Ec2PlanCatalogue;
 use plan_region::PlanRegion;

@@ -320,7 +320,7 @@ impl ScenarioStep {
 }
 
 impl ScenarioTarget {
-    /// Reports a target that names no object, or names it twice. `field` is the field of the target.
+    /// Reports a target that names no object, or names it twice. `field` is its field.
     fn add_errors(&self, field: &str, add_error: &mut impl FnMut(&str, &str)) {
         match (&self.name, &self.pool) {
             (Some(_), None) => {}
