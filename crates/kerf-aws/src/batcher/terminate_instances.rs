@@ -10,7 +10,7 @@ use tracing::error;
 
 use super::{Batcher, BatcherMetrics, BatcherSettings, CONCURRENT_SINGLE_CALLS_MAX};
 use crate::ports::AwsError;
-use crate::ports::ec2::{Ec2, InstanceStateName};
+use crate::ports::ec2::Ec2;
 
 const SETTINGS: BatcherSettings = BatcherSettings {
     name: "terminate_instances",
