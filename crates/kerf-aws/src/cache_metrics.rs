@@ -1,6 +1,6 @@
 //! The metric of the provider's caches.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::OnceLock;
 
 use kerf_operator::Registry;
 use kerf_operator::metrics::Gauge;
@@ -30,18 +30,9 @@ impl CacheMetrics {
     }
 }
 
-/// Number of entries of a cache. Caches of tests and of trials are not measured.
-#[derive(Debug)]
-pub(crate) struct OptionalCacheSize(Arc<OnceLock<CacheSize>>);
-
-impl Default for OptionalCacheSize {
-    fn default() -> Self {
-        let size = Arc::default();
-        #[cfg(test)]
-        tracking::track(&size);
-        Self(size)
-    }
-}
+/// Number of entries of a cache that may not be measured.
+#[derive(Debug, Default)]
+pub(crate) struct OptionalCacheSize(OnceLock<CacheSize>);
 
 impl OptionalCacheSize {
     /// Publishes the number of entries from now on. Keeps the first metric of a cache.
@@ -60,37 +51,5 @@ impl OptionalCacheSize {
 impl CacheSize {
     fn set(&self, entries: usize) {
         self.gauge.set(&[self.cache], entries as f64);
-    }
-}
-
-/// Finds the caches without a metric.
-#[cfg(test)]
-pub(crate) mod tracking {
-    use std::cell::RefCell;
-    use std::sync::Weak;
-
-    use super::{Arc, CacheSize, OnceLock};
-
-    thread_local! {
-        static SIZES: RefCell<Vec<Weak<OnceLock<CacheSize>>>> = const { RefCell::new(Vec::new()) };
-    }
-
-    pub(super) fn track(size: &Arc<OnceLock<CacheSize>>) {
-        SIZES.with_borrow_mut(|sizes| sizes.push(Arc::downgrade(size)));
-    }
-
-    /// Returns the number of caches with and without a metric that this thread has created since
-    /// [`forget`] and that still exist.
-    pub(crate) fn counts() -> (usize, usize) {
-        SIZES.with_borrow(|sizes| {
-            let existing: Vec<Arc<OnceLock<CacheSize>>> = sizes.iter().filter_map(Weak::upgrade).collect();
-            let measured = existing.iter().filter(|size| size.get().is_some()).count();
-            (measured, existing.len() - measured)
-        })
-    }
-
-    /// Forgets the caches that this thread has created.
-    pub(crate) fn forget() {
-        SIZES.with_borrow_mut(Vec::clear);
     }
 }
