@@ -46,8 +46,8 @@ use credential::CredentialScope;
 use query::Parameters;
 use service::AwsService;
 
-/// Changes the account as the body of a `POST /kerf/aws` says, and returns one line for each change.
-/// Fails with one message for each part of the body that cannot be read or changes nothing.
+/// Changes the account as the body of a `POST /kerf/aws` says, and returns a line for each change.
+/// Fails with a message for each part of the body that cannot be read or changes nothing.
 pub type AccountChange = Arc<dyn Fn(&Bytes) -> Result<Vec<String>, Vec<String>> + Send + Sync>;
 
 /// Answers HTTP requests from an EC2 in memory, without a socket. Clones share one EC2.

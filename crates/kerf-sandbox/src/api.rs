@@ -55,8 +55,8 @@ pub(crate) use selector::Selection;
 pub(crate) use server::ServerState;
 pub(crate) use storage::{ObjectKey, PageQuery, TableChanges, TableIx};
 
-pub use cloud_account::read_aws_step;
 pub use dry_create::{DryCreateReport, dry_create_built_in};
+pub(crate) use json::parse_yaml;
 pub use request::Verb;
 pub use respond::Body;
 pub use serve::{ServeError, ServerHandle};

@@ -43,12 +43,13 @@ mod durations;
 mod faults;
 mod identifiers;
 mod install;
+mod rates;
 pub mod sim;
 mod simulated_cloud;
 
 pub use api::{
     ApiServer, ApiServerConfig, Body, ConnectionLost, DryCreateReport, ServeError, ServerHandle, Verb,
-    dry_create_built_in, read_aws_step,
+    dry_create_built_in,
 };
 pub use audit::AuditedWrite;
 pub use aws_step::{

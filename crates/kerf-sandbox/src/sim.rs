@@ -30,7 +30,6 @@ mod steady;
 
 pub use expectations::ControllerOutput;
 pub use expected_log::ExpectedLog;
-pub(crate) use faults::parse_rate;
 pub use faults::{FaultSetting, NamedFault};
 pub use invariant_watcher::InvariantWatcher;
 pub use replicas::ReplicaStart;
@@ -39,9 +38,8 @@ pub use report::{
     TimesToRun, Violation,
 };
 pub use run::{ProgressLine, Simulation};
-pub(crate) use scenario::aws_step_errors;
 pub use scenario::{
     ClockStep, ConditionExpectation, ControllerName, ControllerOptions, EditStatusStep, EventExpectation, ExpectStep,
     InterruptStep, LabelExpectation, LogExpectation, PatchStep, PlanComparison, ScaleStep, Scenario, ScenarioError,
-    ScenarioProvider, ScenarioStep, ScenarioTarget, Steady, StopStep,
+    ScenarioProvider, ScenarioStep, ScenarioTarget, Steady, StopStep, read_aws_step,
 };

@@ -127,11 +127,16 @@ pub trait SimulatedCloud: InstanceList + Any + Debug + Send + Sync {
     /// once per attempt to register; after a failure there is no other attempt.
     fn node_registration(&self, provider_id: &str) -> Result<NodeRegistration, String>;
 
-    /// Carries out changes of its account, from a scenario or by hand, and returns a line for each
-    /// change. Fails with a message for
-    /// each action that could not be carried out; each begins with the name of its field. The other
-    /// actions are carried out.
+    /// Carries out changes of its account from a scenario, and returns a line for each change.
+    /// Fails with a message for each action that could not be carried out; each begins with the
+    /// name of its field. The other actions are carried out.
     fn perform(&self, _step: &AwsStep) -> Result<Vec<String>, Vec<String>> {
+        Err(vec!["the cloud has no AWS account; use --provider aws".to_owned()])
+    }
+
+    /// Carries out changes of its account that a person wrote in YAML or JSON, like
+    /// [`SimulatedCloud::perform`]. Fails with all mistakes of the text if it has any.
+    fn perform_by_hand(&self, _text: &[u8]) -> Result<Vec<String>, Vec<String>> {
         Err(vec!["the cloud has no AWS account; use --provider aws".to_owned()])
     }
 

@@ -19,6 +19,7 @@ mod claims;
 mod cluster;
 mod input;
 mod instance_ids;
+mod instance_objects;
 mod intents;
 mod kinds;
 mod launch_attempts;

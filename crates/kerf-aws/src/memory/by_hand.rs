@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::MemoryAws;
-use super::market::{CapacityPool, PoolPattern, SeededSpotPrices};
-use super::reserved_launches::{CAPACITY_BLOCK, RESERVED_CAPACITY};
+use super::market::{CAPACITY_BLOCK, CapacityPool, PoolPattern, SeededSpotPrices};
+use super::reserved_launches::RESERVED_CAPACITY;
 use super::validation::TAGS_MAX;
 use crate::ports::Tags;
 use crate::ports::ec2::{InstanceTypeOffering, Subnet};

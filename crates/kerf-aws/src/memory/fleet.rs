@@ -9,9 +9,9 @@ use jiff::Timestamp;
 use kerf_engine::Price;
 
 use super::AwsFailure;
-use super::market::{CapacityPool, Stock};
+use super::market::{CAPACITY_BLOCK, CapacityPool, Stock};
 use super::records::{LaunchedInstance, StoredTemplate};
-use super::reserved_launches::{CAPACITY_BLOCK, RESERVED_CAPACITY, used_reservation};
+use super::reserved_launches::{RESERVED_CAPACITY, used_reservation};
 use super::state::{AwsState, Transition};
 use super::validation::check_tags;
 use crate::ports::Tags;

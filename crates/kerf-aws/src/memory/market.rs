@@ -9,6 +9,9 @@ use kerf_runtime::Rng;
 
 use super::filters::matches_pattern;
 
+/// Capacity type of pools of capacity blocks.
+pub(super) const CAPACITY_BLOCK: &str = "capacity-block";
+
 /// The instances of one type that are sold in one zone as one capacity type.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CapacityPool {

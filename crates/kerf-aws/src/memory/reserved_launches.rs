@@ -1,7 +1,7 @@
 //! Launches into capacity reservations and placement groups.
 
 use super::AwsFailure;
-use super::market::CapacityPool;
+use super::market::{CAPACITY_BLOCK, CapacityPool};
 use super::reserved_capacity::unknown_group;
 use super::state::AwsState;
 use crate::ports::ec2::{Ec2CapacityReservation, LaunchTemplateData};
@@ -9,8 +9,6 @@ use crate::ports::ec2::{Ec2CapacityReservation, LaunchTemplateData};
 const SPOT: &str = "spot";
 /// Capacity type of pools of interruptible reservations.
 pub(super) const RESERVED_CAPACITY: &str = "reserved-capacity";
-/// Capacity type of pools of capacity blocks.
-pub(super) const CAPACITY_BLOCK: &str = "capacity-block";
 
 /// Returns the ID of the reservation that a launch from a pool uses. Returns `None` if it uses
 /// none.

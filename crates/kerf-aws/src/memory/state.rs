@@ -10,9 +10,8 @@ use super::MemorySettings;
 use super::account::Account;
 use super::client_tokens::ClientTokens;
 use super::faults::{AwsFaultInjector, LaunchFaults};
-use super::market::Market;
+use super::market::{CAPACITY_BLOCK, Market};
 use super::records::{CallRecord, LaunchedInstance, StoredProfile, StoredTemplate, SubnetAddresses};
-use super::reserved_launches::CAPACITY_BLOCK;
 use super::stored_queue::StoredQueue;
 use crate::ports::ec2::{
     CreateFleet, CreateLaunchTemplate, Ec2CapacityReservation, FleetAnswer, InstanceStateName, InstanceStatus,

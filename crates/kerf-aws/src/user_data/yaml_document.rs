@@ -1,5 +1,5 @@
-//! Whether custom user data of AL2023 is a YAML mapping (spec 05 §14.3). It is read with the rules
-//! of Karpenter's YAML library and of the JSON that this library makes of it.
+//! Checks if custom user data of AL2023 is a YAML mapping (spec 05 §14.3). The rules are those of
+//! Karpenter's YAML library and of the JSON that this library makes of it.
 
 use std::fmt;
 
@@ -22,7 +22,7 @@ pub(super) fn is_mapping_or_empty(text: &str) -> bool {
         return true;
     };
     // An alias may stand in the value that it names, which has no end.
-    let node = Node { depth: 0, has_aliases: text.contains('*') };
+    let node = CheckedValue { depth: 0, has_aliases: text.contains('*') };
     node.deserialize(document).is_ok_and(|kind| matches!(kind, NodeKind::Mapping | NodeKind::Null))
 }
 
@@ -48,18 +48,18 @@ enum NodeKind {
 /// Reads a value. Fails if it has a key that JSON does not have, a number that JSON does not have,
 /// or a merge key `<<` without mappings. A key may occur twice.
 #[derive(Clone, Copy)]
-struct Node {
+struct CheckedValue {
     depth: usize,
     has_aliases: bool,
 }
 
-impl Node {
+impl CheckedValue {
     fn child(self) -> Self {
         Self { depth: self.depth + 1, ..self }
     }
 }
 
-impl<'de> DeserializeSeed<'de> for Node {
+impl<'de> DeserializeSeed<'de> for CheckedValue {
     type Value = NodeKind;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<NodeKind, D::Error> {
@@ -73,7 +73,7 @@ impl<'de> DeserializeSeed<'de> for Node {
     }
 }
 
-impl<'de> Visitor<'de> for Node {
+impl<'de> Visitor<'de> for CheckedValue {
     type Value = NodeKind;
 
     fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -143,7 +143,6 @@ impl<'de> Visitor<'de> for Node {
     }
 }
 
-/// Kind of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum KeyKind {
     Other,

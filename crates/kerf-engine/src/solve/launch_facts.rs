@@ -22,13 +22,13 @@ pub struct LaunchFacts {
 /// A wait before the next claim for the pods of an owner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LaunchWait {
-    /// What ends the wait.
+    /// The end of the wait.
     pub end: LaunchWaitEnd,
     /// Number of nodes in a row on which none of the pods started.
     pub nodes: u32,
 }
 
-/// What ends a wait before the next claim for the pods of an owner.
+/// The end of a wait before the next claim for the pods of an owner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LaunchWaitEnd {
     /// A time.

@@ -79,7 +79,7 @@ pub(crate) fn handle_discovery(registry: &Registry, segments: &[&str], accept: &
             legacy(group_of(&group, &versions, true))
         }
         ["api", version] => resources(registry, "", version).and_then(legacy),
-        ["apis", group, usage_metrics::VERSION] if usage_metrics::is_served(registry, group) => {
+        ["apis", group, usage_metrics::VERSION] if registry.is_usage_metrics(group) => {
             legacy(usage_metrics::resource_list())
         }
         ["apis", group, version] => resources(registry, group, version).and_then(legacy),
@@ -91,7 +91,7 @@ pub(crate) fn handle_discovery(registry: &Registry, segments: &[&str], accept: &
 /// is among them, although it has no resources.
 fn groups(registry: &Registry) -> Vec<(SmolStr, Vec<SmolStr>)> {
     let mut groups = registry.groups();
-    if usage_metrics::is_served(registry, usage_metrics::GROUP) {
+    if registry.is_usage_metrics(usage_metrics::GROUP) {
         groups.push((usage_metrics::GROUP.into(), vec![usage_metrics::VERSION.into()]));
     }
     groups

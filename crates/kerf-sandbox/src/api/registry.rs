@@ -17,6 +17,7 @@ use super::object;
 use super::schema::{Schema, definitions};
 use super::status::GroupResource;
 use super::storage::{ObjectStore, SelectorAttributes, StoredObject, TableIx};
+use super::usage_metrics;
 
 pub(crate) static BUILT_IN_KINDS: LazyLock<Vec<BuiltInKind>> = LazyLock::new(kinds::built_in_kinds);
 
@@ -196,6 +197,12 @@ impl Registry {
     /// Returns true if the group is served in any version.
     pub(crate) fn has_group(&self, group: &str) -> bool {
         self.groups.iter().any(|other| other == group)
+    }
+
+    /// Returns true if the group is that of a metrics server and no CRD defines it: the server then
+    /// lists it without resources.
+    pub(crate) fn is_usage_metrics(&self, group: &str) -> bool {
+        group == usage_metrics::GROUP && !self.has_group(group)
     }
 
     /// Returns every version of every resource whose objects are stored.

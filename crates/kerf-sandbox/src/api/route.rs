@@ -52,7 +52,7 @@ pub(crate) fn route(
         RequestPath::Resource(target) => target,
     };
     let Some(resource) = registry.get(&target.group, &target.version, &target.resource).cloned() else {
-        if usage_metrics::is_served(&registry, &target.group) {
+        if registry.is_usage_metrics(&target.group) {
             return Err(usage_metrics::unavailable(&target));
         }
         let known = registry.has_group(&target.group);

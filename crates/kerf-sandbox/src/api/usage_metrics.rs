@@ -4,17 +4,11 @@
 
 use serde_json::{Value, json};
 
-use super::registry::Registry;
 use super::request::RequestTarget;
 use super::status::StatusError;
 
 pub(crate) const GROUP: &str = "metrics.k8s.io";
 pub(crate) const VERSION: &str = "v1beta1";
-
-/// Returns true if the sandbox answers for this API. A CRD may define the group; then it does not.
-pub(crate) fn is_served(registry: &Registry, group: &str) -> bool {
-    group == GROUP && !registry.has_group(GROUP)
-}
 
 /// Returns the error for any request of the API.
 pub(crate) fn unavailable(target: &RequestTarget) -> StatusError {

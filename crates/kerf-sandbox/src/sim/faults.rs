@@ -13,6 +13,7 @@ use serde_json::Value;
 use crate::cloud::{CloudFault, CloudFaultRule};
 use crate::durations::{self, DurationText};
 use crate::faults::{Fault, FaultRule};
+use crate::rates::parse_rate;
 
 /// Prefix of the user agent of the system under test.
 const TESTED_AGENT: &str = "kerf";
@@ -237,16 +238,6 @@ impl FromStr for FaultSetting {
             until: until.map(durations::parse).transpose()?,
         }
         .check_window()
-    }
-}
-
-/// Parses a rate: a number between 0 and 1, or per cent. Returns parts per million.
-pub(crate) fn parse_rate(text: &str) -> Result<u32, String> {
-    let (digits, unit) = text.strip_suffix('%').map_or((text, 1e6), |digits| (digits, 1e4));
-    let parts = digits.trim().parse::<f64>().map(|number| (number * unit).round());
-    match parts {
-        Ok(parts) if (0.0..=1e6).contains(&parts) => Ok(parts as u32),
-        Ok(_) | Err(_) => Err(format!("rate: \"{text}\" is not between 0 and 1; write for example 0.05 or 5%")),
     }
 }
 

@@ -1,6 +1,7 @@
 //! The format of scenario files: what happens to a cluster, and when. Reading a file reports all
 //! its errors at once. The JSON schema of the format is derived from these types.
 
+mod by_hand;
 mod expect;
 mod fields;
 mod read;
@@ -14,8 +15,8 @@ use serde_json::Value;
 
 use super::faults::FaultSetting;
 use crate::durations::{self, DurationText};
+pub use by_hand::read_aws_step;
 pub use expect::{ConditionExpectation, EventExpectation, ExpectStep, LabelExpectation, LogExpectation};
-pub(crate) use fields::aws_step_errors;
 pub use read::ScenarioError;
 pub use steps::{
     ClockStep, ControllerName, EditStatusStep, InterruptStep, PatchStep, ScaleStep, ScenarioStep, ScenarioTarget,

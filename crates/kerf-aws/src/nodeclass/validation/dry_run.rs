@@ -36,8 +36,9 @@ pub(super) enum DryRunStop {
     Failed(DryRunError),
 }
 
-/// Attempts to find the placement group of a class before its template is made without it. Karpenter
-/// makes as many: two for the offerings and one for the template. The EC2 client backs off in each.
+/// Attempts to find the placement group of a class before its template is made without it.
+/// Karpenter makes as many: two for the offerings and one for the template. The EC2 client backs
+/// off in each.
 const PLACEMENT_GROUP_ATTEMPTS: usize = 3;
 
 fn failed(error: impl Into<DryRunError>) -> DryRunStop {

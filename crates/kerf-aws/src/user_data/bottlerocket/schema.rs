@@ -92,8 +92,8 @@ const TOPOLOGY_OPTIONS: &[(&str, SettingType)] =
     &[("prefer-closest-numa-nodes", Boolean), ("max-allowable-numa-nodes", Integer)];
 const BOOTSTRAP_COMMAND: &[(&str, SettingType)] = &[("commands", CommandList), ("mode", Text), ("essential", Boolean)];
 
-/// Returns the known keys of `settings.kubernetes`, and for each credential provider a list of image
-/// patterns. Unknown keys are logged. Fails if a known key has a value of another type.
+/// Returns the known keys of `settings.kubernetes`, and for each credential provider a list of
+/// image patterns. Unknown keys are logged. Fails if a known key has a value of another type.
 pub(super) fn checked_kubernetes(own: Table) -> Result<Table, SettingsError> {
     let mut known = checked_fields(own, "settings.kubernetes", KUBERNETES)?;
     if let Some(Value::Table(providers)) = known.get_mut(CREDENTIAL_PROVIDERS) {

@@ -4,9 +4,10 @@
 
 use serde_json::{Map, Value};
 
-use super::super::faults::{FaultSetting, parse_rate};
+use super::super::faults::FaultSetting;
 use super::{Scenario, ScenarioError};
 use crate::durations;
+use crate::rates::parse_rate;
 
 /// Number of characters of a value that a message shows.
 const SHOWN_VALUE_CHARS: usize = 40;
@@ -22,7 +23,7 @@ pub(super) fn field_errors(tree: &Value) -> Vec<ScenarioError> {
 }
 
 /// Returns the errors of all fields of a change of an AWS account by hand.
-pub(crate) fn aws_step_errors(tree: &Value) -> Vec<ScenarioError> {
+pub(super) fn aws_step_errors(tree: &Value) -> Vec<ScenarioError> {
     let root = Scenario::json_schema();
     let mut checker = FieldChecker { root: &root, errors: Vec::new() };
     checker.check(&root["$defs"]["AwsStep"], tree, "");

@@ -41,7 +41,7 @@ type Outcome = Result<Vec<String>, String>;
 /// and carries it out.
 pub(crate) fn account_change(aws: MemoryAws, cluster_name: String, kubernetes_version: String) -> AccountChange {
     Arc::new(move |body| {
-        let step = kerf_sandbox::read_aws_step(body)?;
+        let step = kerf_sandbox::sim::read_aws_step(body)?;
         let steps = AccountSteps { aws: &aws, cluster_name: &cluster_name, kubernetes_version: &kubernetes_version };
         steps.perform(&step)
     })

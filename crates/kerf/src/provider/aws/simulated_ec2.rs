@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use kerf_aws::memory::{CapacityPool, LaunchFaults, LaunchedInstance, MemoryAws};
 use kerf_aws::ports::ec2::InstanceStateName;
 use kerf_runtime::Clock;
+use kerf_sandbox::sim::read_aws_step;
 use kerf_sandbox::{
     ApiServer, AwsStep, Cloud, CloudChanges, CloudInstance, InstanceList, InstanceState, NodeRegistration, OfferingRef,
     SimulatedCloud,
@@ -242,6 +243,10 @@ impl SimulatedCloud for SimulatedEc2 {
         // The time of the next change may have moved, for example to the end of a new reservation.
         self.changes.notify();
         outcome
+    }
+
+    fn perform_by_hand(&self, text: &[u8]) -> Result<Vec<String>, Vec<String>> {
+        self.perform(&read_aws_step(text)?)
     }
 
     fn describe_instances(&self) -> Value {

@@ -69,7 +69,8 @@ const KNOWN: &str = "\
     topology-manager-policy-options topology-manager-scope v version vmodule volume-plugin-dir \
     volume-stats-agg-period";
 
-/// Fails for a flag that the kubelet does not have. `flag` has its value, and may begin with hyphens.
+/// Fails for a flag that the kubelet does not have. `flag` includes its value, and may begin with
+/// hyphens.
 pub(super) fn check(flag: &str) -> Result<(), UserDataProblem> {
     let name = flag.trim_start_matches('-');
     let name = name.split_once('=').map_or(name, |(name, _)| name);
