@@ -265,7 +265,7 @@ async fn spec_04_148_one_claim_replaces_a_claim_whose_node_was_never_ready() {
     env.wait(29 * 60).await;
     env.inject_fault(Fault::InternalError, Verb::Delete, "nodeclaims");
     env.wait(3 * 60).await;
-    assert_eq!(remaining_claims(&env).await, [first.clone()]);
+    assert_eq!(remaining_claims(&env).await, std::slice::from_ref(&first));
     env.inject_fault(Fault::InternalError, Verb::Create, "nodeclaims");
     env.wait(5 * 60).await;
     assert_eq!(remaining_claims(&env).await, [""; 0]);

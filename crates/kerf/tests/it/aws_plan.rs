@@ -63,11 +63,14 @@ fn claims(output: &RunResult) -> Vec<Value> {
 
 /// Returns the warnings that are not about assumptions.
 fn warnings(output: &RunResult) -> String {
-    let lines = output.stderr.lines();
-    lines
-        .filter(|line| line.starts_with("warning: ") && !line.contains("so the plan assumes"))
-        .map(|line| format!("{line}\n"))
-        .collect()
+    let mut warnings = String::new();
+    for line in output.stderr.lines() {
+        if line.starts_with("warning: ") && !line.contains("so the plan assumes") {
+            warnings.push_str(line);
+            warnings.push('\n');
+        }
+    }
+    warnings
 }
 
 // spec 06 §4.7.2 to §4.7.8

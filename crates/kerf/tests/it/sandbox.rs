@@ -261,7 +261,7 @@ fn a_wrong_change_of_the_account_says_what_is_wrong() {
         problem("price: {instanceType: 5, perHour: \"1\"}"),
         "error: price.capacityType: is missing; price.instanceType: must be a text, is 5\n"
     );
-    assert!(problem("[]").starts_with("error: must be an object with fields, is a list"));
+    assert!(problem("[]").starts_with("error: the change is no mapping: write for example"));
     let older = problem("publishImages: {release: \"20200101\", bottlerocket: 1.53.0}");
     assert!(older.starts_with("error: publishImages: release: 20200101 is not newer than 2025"), "{older}");
     assert!(problem("{}").starts_with("error: has no action: add for example reclaim"));

@@ -235,14 +235,18 @@ async fn spec_05_9_a_template_has_the_placement_group_that_a_later_call_finds() 
                 ..Default::default()
             };
             account.placement_groups.insert(group.id.clone(), group);
+            let mut types = vec![account.instance_type("m5.large").unwrap().clone()];
+            types[0].placement.supported_strategies = vec!["spread".to_owned()];
+            account.set_instance_types(types);
         });
+        env.context.instance_types.refresh(env.context.ports.ec2.as_ref()).await.unwrap();
         env.create_class("default", json!({"placementGroupSelector": {"name": "racks"}})).await;
         let fault = AwsFaultRule::once("DescribePlacementGroups", unauthorized("no"));
         if failures > 0 {
             env.aws.set_faults(vec![AwsFaultRule { times: Some(failures), ..fault }]);
         }
-        // The template is made before a dry run can fail.
-        _ = env.reconcile("default").await;
+        let outcome = env.reconcile("default").await;
+        assert_eq!(outcome.is_ok(), failures == 0, "{outcome:?}");
         let contents = env.aws.template_contents();
         let groups: Vec<_> = contents.iter().map(|content| content.placement.group_id.clone()).collect();
         assert_eq!(groups, [expected.then(|| "pg-1".to_owned())], "{failures} failures");

@@ -411,7 +411,7 @@ provider: aws
 steps:
   - {at: 0s, aws: {stockOut: {for: 0s}, emptyFleets: 0, fail: {instances: {}, reason: ''}}}
   - {at: 0s, aws: {addReservation: {id: foo, instanceType: m5.large, zone: us-west-2a, count: 1}}}
-  - {at: 0s, aws: {tags: {resources: '*', add: {'aws:x': y}, remove: ['']}}}
+  - {at: 0s, aws: {tags: {resources: '*', add: {'aws:x': b}, remove: ['']}}}
   - {at: 0s, aws: {publishImages: {release: '20261399', bottlerocket: v1}}}
   - {at: 0s, aws: {callFault: {fault: throttled, rate: 0%}, zonalShift: {zone: us-west-2a, for: 99999h}}}
   - {at: 0s, aws: {callFault: {fault: throttled, rate: half}}}
