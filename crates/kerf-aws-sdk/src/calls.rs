@@ -170,7 +170,7 @@ impl AttemptRecorder {
         };
         // An answer without a code may come from something that is no service of AWS.
         if let (None, Some(_), Some(endpoint)) = (&failure.code, failure.http_status, self.endpoint()) {
-            failure.message.push_str(&format!(" ({endpoint})"));
+            failure.message = format!("{} ({endpoint})", failure.message);
         }
         failure.attempts = self.attempts();
         failure.request_id = error.request_id().map(ToOwned::to_owned);

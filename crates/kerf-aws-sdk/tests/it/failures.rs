@@ -84,8 +84,7 @@ async fn a_server_error_with_an_html_page_has_a_status_and_no_code() {
     let error = failure(Reaction::Answer(502, "<html><body><h1>502 Bad Gateway</h1></body></html>")).await;
     assert_eq!((error.code.as_deref(), error.http_status, error.fault), (None, Some(502), Fault::Server));
     assert_eq!((error.attempts, error.is_retryable), (3, true));
-    let text = "the service answered with HTTP status 502 and no error code (http://127.0.0.1:";
-    assert!(error.message.starts_with(text), "{error:?}");
+    assert_eq!(error.message, "the service answered with HTTP status 502 and no error code (ENDPOINT)");
     let error = failure(Reaction::Answer(500, "upstream is down")).await;
     assert_eq!((error.code.as_deref(), error.http_status, error.fault), (None, Some(500), Fault::Server));
     assert!(!error.message.is_empty() && error.is_retryable);

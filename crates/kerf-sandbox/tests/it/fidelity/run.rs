@@ -96,8 +96,15 @@ async fn send(client: &kube::Client, step: &RequestStep, captured: &BTreeMap<&st
 fn remove(value: &mut Value, pointer: &str) {
     let Some((first, rest)) = pointer.trim_start_matches('/').split_once('/') else {
         let name = pointer.trim_start_matches('/').replace("~1", "/");
-        if let Value::Object(fields) = value {
-            fields.remove(&name);
+        match value {
+            Value::Object(fields) => drop(fields.remove(&name)),
+            // The other elements keep their positions.
+            Value::Array(elements) => {
+                if let Some(element) = name.parse::<usize>().ok().and_then(|index| elements.get_mut(index)) {
+                    *element = Value::Null;
+                }
+            }
+            _ => {}
         }
         return;
     };
