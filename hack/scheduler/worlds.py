@@ -171,7 +171,8 @@ def planned(seed, kerf, writer, folder):
     items = readable(json.load(open(f"{folder}/manifests.json")))
     json.dump({"apiVersion": "v1", "kind": "List", "items": items}, open(f"{folder}/readable.json", "w"))
     types = {t["name"]: t for t in json.load(open(f"{folder}/types.json"))}
-    out = subprocess.run([kerf, "plan", "-o", "json", "--no-stats", "--at", AT, "--instance-types", f"{folder}/types.json", "-f", f"{folder}/readable.json"],
+    out = subprocess.run([kerf, "plan", "-o", "json", "--no-stats", "--max-passes", "1", "--at", AT, "--instance-types", f"{folder}/types.json",
+                          "-f", f"{folder}/readable.json"],
                          check=True, capture_output=True).stdout
     return items, types, json.loads(out)["provisioning"]
 

@@ -52,6 +52,12 @@ pub const INSTANCE_TERMINATING: &str = "InstanceTerminating";
 pub const VALIDATION_SUCCEEDED: &str = "ValidationSucceeded";
 /// NodePool: the node class exists and is ready.
 pub const NODE_CLASS_READY: &str = "NodeClassReady";
+/// The disruption budgets of a NodePool can be evaluated. Set only while they cannot; never a part
+/// of `Ready`, because such a pool still launches nodes.
+pub const DISRUPTION_BUDGETS_VALID: &str = "DisruptionBudgetsValid";
+/// The number of nodes of a NodePool with `replicas` is kept. Set only while the feature gate
+/// `StaticCapacity` is off.
+pub const STATIC_CAPACITY_ENABLED: &str = "StaticCapacityEnabled";
 
 /// Longest message that the schema accepts, in characters. Longer messages are truncated.
 const MESSAGE_LENGTH_MAX: usize = 32768;

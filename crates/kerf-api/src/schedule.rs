@@ -15,7 +15,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::duration::Duration;
 
-pub use budgets::{BudgetError, BudgetProblem, UNLIMITED, allowed_disruptions};
+pub use budgets::{BudgetError, BudgetProblem, UNLIMITED, allowed_disruptions, budget_errors};
 pub use parse::ScheduleError;
 
 /// Number of years after the starting year in which a match is searched.

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use kerf_api::nodepool::NodePool;
+use kerf_api::slim::Str;
 use kerf_cloud::{CloudProvider, NodeClassKind};
 use kerf_operator::{ControllerEnvironment, SharedCluster};
 use kerf_runtime::Clock;
@@ -154,6 +155,11 @@ impl Context {
 
     pub(crate) fn manages_pool(&self, pool: &NodePool) -> bool {
         self.cloud.supports(&pool.spec.template.spec.node_class_ref)
+    }
+
+    /// Returns the API groups of the node classes that this provider serves.
+    pub(crate) fn node_class_groups(&self) -> Vec<Str> {
+        self.cloud.node_classes().iter().map(|kind| Str::new_static(kind.group)).collect()
     }
 
     pub(crate) fn publish(&self, event: Event) {

@@ -55,6 +55,22 @@ pub(crate) fn no_compatible_instance_types(pool: &NodePool, is_by_min_values: bo
         .with_dedupe_timeout(Duration::from_mins(1))
 }
 
+/// Time for which an Event about a field of a NodePool that has no effect is not repeated.
+const INEFFECTIVE_FIELD_DEDUPE_TIMEOUT: Duration = Duration::from_hours(1);
+
+/// A budget of the pool cannot be read, so none of its nodes is disrupted.
+pub(crate) fn invalid_disruption_budget(pool: &NodePool, why: &str) -> Event {
+    Event::new(pool_reference(pool), EventType::Warning, "InvalidDisruptionBudget", why.to_owned())
+        .with_dedupe_values([pool.metadata.name.clone().unwrap_or_default(), why.to_owned()])
+        .with_dedupe_timeout(INEFFECTIVE_FIELD_DEDUPE_TIMEOUT)
+}
+
+/// The pool has `replicas`, and the feature gate is off.
+pub(crate) fn static_capacity_disabled(pool: &NodePool, why: &str) -> Event {
+    Event::new(pool_reference(pool), EventType::Warning, "StaticCapacityDisabled", why.to_owned())
+        .with_dedupe_timeout(INEFFECTIVE_FIELD_DEDUPE_TIMEOUT)
+}
+
 /// Longest text about a launch in conditions and Events, in bytes (spec 10 §2.4).
 const LAUNCH_TEXT_BYTES_MAX: usize = 1024;
 

@@ -50,6 +50,7 @@ mod wave;
 
 use std::borrow::Cow;
 
+pub(crate) use apply_commands::add_planned_node;
 use apply_commands::name_replacements;
 pub use apply_commands::with_commands_done;
 pub use balanced::BalancedScore;

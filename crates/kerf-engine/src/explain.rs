@@ -3,9 +3,12 @@
 // No command shows the funnel yet, so only its tests compile it.
 #[cfg(test)]
 mod funnel;
+mod other_provider;
 mod pool_rejection;
 mod reason;
 
+pub use other_provider::OtherProviderPools;
+pub(crate) use other_provider::{group_of_other_provider, may_be_served, other_provider_pools};
 pub use reason::{PlacementRule, PoolRejection, Reason};
 
 use rustc_hash::FxHashMap;

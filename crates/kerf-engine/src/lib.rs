@@ -8,7 +8,8 @@
 //!
 //! Entry points:
 //! - [`solve()`] places pods: an [`Input`] and [`Settings`] in, a [`Solution`] out. A caller that
-//!   solves often keeps an [`IncrementalSolver`] up to date instead.
+//!   solves often keeps an [`IncrementalSolver`] up to date instead. [`solve_passes`] plans ahead:
+//!   it repeats this until a pass places no pod.
 //! - [`disrupt()`] plans the removal and replacement of nodes: an [`Input`] and
 //!   [`DisruptionSettings`] in, a [`DisruptionPlan`] out. Controllers call [`next_commands`] and
 //!   [`validate_all`].
@@ -21,6 +22,7 @@ mod explain;
 mod intern;
 mod pod;
 mod price;
+mod provisioning_passes;
 pub mod requirement;
 mod requirement_table;
 mod resources;
@@ -41,10 +43,11 @@ pub use disrupt::{
     eviction_cost, expires_at, is_large_wave, must_verify_type, next_commands, validate, validate_all,
     with_commands_done,
 };
-pub use explain::{PlacementRule, PoolRejection, Reason};
+pub use explain::{OtherProviderPools, PlacementRule, PoolRejection, Reason};
 pub use pod::relax::Relaxation;
 pub use pod::requests::{pod_limits, pod_requests};
 pub use price::Price;
+pub use provisioning_passes::{ProvisioningPlan, solve_passes};
 pub use solve::{
     EffectiveZone, IncrementalSolver, LaunchEstimate, LaunchFacts, LaunchOptions, LaunchWait, NodePlacement,
     PlannedClaim, PoolWithoutTypes, RelaxedPod, Solution, SolveStats, TypesBeyondLimits, UnplacedPod, solve,

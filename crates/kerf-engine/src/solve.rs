@@ -13,8 +13,8 @@
 //!    types that still fit all of them. Each pod can only narrow these types. A pod that no target
 //!    accepts gives up its preferences one at a time (relaxation). Failed pods are tried again as
 //!    long as other pods are placed.
-//! 3. The first pass is Karpenter's first fit. `search` then runs further passes with other pod
-//!    orders and other choices, and keeps the best result. A result replaces that of first fit only
+//! 3. The first pass is Karpenter's first fit, except for pool limits (`claim_limits`). `search`
+//!    then runs further passes with other pod orders and other choices, and keeps the best result. A result replaces that of first fit only
 //!    if it places every pod that first fit places and is better by the rules in `search`.
 //! 4. `solution` turns each open claim of the best pass into a NodeClaim to create, and explains
 //!    each pod that stays pending.
@@ -29,6 +29,7 @@
 //! - `state`, `free_capacity`, `limits`: the part that changes, with its undo log.
 //! - `pass`, `place_node`, `place_claim`, `narrow_claim`, `claim`, `commit_claim`, `min_values`:
 //!   one pass.
+//! - `claim_limits`, `shrink_claims`: what open claims take from the limits of their pools.
 //! - `recount`, `colocated`, `pin`: corrections within a pass that Karpenter does not make.
 //! - `search`, `price_bound`, `spread_violations`, `host_affinity`: further passes and their
 //!   ranking.
@@ -38,6 +39,7 @@
 //! Equal input gives an equal solution on any machine and with any number of threads.
 
 mod claim;
+mod claim_limits;
 mod class;
 mod cluster_updates;
 mod colocated;
@@ -61,6 +63,7 @@ mod price_share;
 mod problem;
 mod recount;
 mod search;
+mod shrink_claims;
 mod solution;
 mod spread_violations;
 mod state;

@@ -88,7 +88,7 @@ impl KerfProgram {
         fs::write(&manifest_file, manifests)?;
         fs::write(&types_file, types)?;
         let mut arguments: Vec<OsString> =
-            ["plan", "-o", "json", "--no-stats", "--at", PLAN_TIME, "--instance-types"].map(OsString::from).into();
+            ["plan", "-o", "json", "--no-stats", "--max-passes", "1", "--at", PLAN_TIME, "--instance-types"].map(OsString::from).into();
         arguments.extend([types_file.clone().into(), "-f".into(), manifest_file.clone().into()]);
         arguments.extend(more.iter().map(OsString::from));
         let output = (self.run)(arguments);

@@ -48,7 +48,7 @@ mod simulated_cloud;
 
 pub use api::{
     ApiServer, ApiServerConfig, Body, ConnectionLost, DryCreateReport, ServeError, ServerHandle, Verb,
-    dry_create_built_in,
+    built_in_field_names, dry_create_built_in,
 };
 pub use audit::AuditedWrite;
 pub use aws_step::{

@@ -1,10 +1,11 @@
 //! NodeClaims: the API object that its controllers write, and its conversion to the engine's input.
 
 use kerf_api::annotations;
-use kerf_api::conditions::{ConditionStatus, DRIFTED, INITIALIZED, INSTANCE_TERMINATING, LAUNCHED};
+use kerf_api::conditions::{ConditionStatus, DISRUPTION_REASON, DRIFTED, INITIALIZED, INSTANCE_TERMINATING, LAUNCHED};
 use kerf_api::duration::{Duration, parse_nillable};
 use kerf_api::nodeclaim::NodeClaim;
-use kerf_api::slim::{Labels, Str};
+use kerf_api::slim::{Labels, Node, Str, TaintEffect};
+use kerf_api::taints::DISRUPTED;
 use kerf_engine::ClaimLifecycle;
 use serde::Deserialize;
 
@@ -76,6 +77,17 @@ pub fn to_engine_claim(object: &NodeClaim, is_marked: bool) -> kerf_engine::Node
         is_marked_for_disruption: is_marked,
         lifecycle: lifecycle(object),
     }
+}
+
+/// Returns true if the API objects show that a disruption command of some controller includes the
+/// node: the Node has the taint `karpenter.sh/disrupted`, or the NodeClaim has the condition
+/// `DisruptionReason`. The controller that carries the command out knows more and does not call
+/// this.
+pub fn is_under_disruption(claim: &NodeClaim, node: Option<&Node>) -> bool {
+    is_condition_true(claim, DISRUPTION_REASON)
+        || node.is_some_and(|node| {
+            node.spec.taints.iter().any(|taint| taint.key == DISRUPTED && taint.effect == TaintEffect::NoSchedule)
+        })
 }
 
 /// Derives the claim's lifecycle from its conditions. A claim with a provider ID and without any

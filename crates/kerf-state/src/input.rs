@@ -14,7 +14,7 @@ use kerf_engine::{Input, NodeClaimInput, PoolAvailability, PoolInput, Unsupporte
 use crate::claims::TrackedClaim;
 use crate::cluster::Cluster;
 use crate::node_classes::NodeClass;
-use crate::pools::{NodeClassState, to_engine_pool};
+use crate::pools::{NodeClassState, pool_of_other_provider, to_engine_pool};
 
 /// Everything a decision needs besides the cluster's objects.
 #[derive(Debug, Clone)]
@@ -25,6 +25,9 @@ pub struct InputContext {
     pub instance_types: BTreeMap<Str, InstanceTypes>,
     /// The provider's rules about labels.
     pub label_rules: LabelRules,
+    /// API groups of the node classes that the provider serves. Pools with a node class of another
+    /// group belong to another provider.
+    pub node_class_groups: Vec<Str>,
     /// Storage that the provider's instances cannot use.
     pub unsupported_storage: UnsupportedStorage,
 }
@@ -72,7 +75,7 @@ impl Cluster {
                         catalogues.len() - 1
                     })
                 });
-                self.pool(pool, index)
+                self.pool(pool, index, &context.node_class_groups)
             })
             .collect();
         (pools, catalogues)
@@ -88,7 +91,11 @@ impl Cluster {
 
     /// Returns the pool in its current state. Only a pool whose `Ready` condition is True takes
     /// pods (spec 02 §5.1).
-    fn pool(&self, object: &NodePool, catalogue: Option<usize>) -> PoolInput {
+    fn pool(&self, object: &NodePool, catalogue: Option<usize>, served_groups: &[Str]) -> PoolInput {
+        let group = &object.spec.template.spec.node_class_ref.group;
+        if !served_groups.iter().any(|served| served == group) {
+            return pool_of_other_provider(object);
+        }
         let class = self.class_of(object).map_or(NodeClassState::Missing, |class| class.state());
         let mut pool = to_engine_pool(object, &class, catalogue);
         if pool.availability == PoolAvailability::Ready && !is_ready(object) {

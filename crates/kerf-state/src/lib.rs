@@ -33,7 +33,7 @@ mod replica_owners;
 mod solver_cache;
 mod sync_status;
 
-pub use claims::{TrackedClaim, to_engine_claim};
+pub use claims::{TrackedClaim, is_under_disruption, to_engine_claim};
 pub use cluster::{Cluster, NodeRequests};
 pub use input::InputContext;
 pub use instance_ids::instance_id;
@@ -44,6 +44,6 @@ pub use node_classes::NodeClass;
 pub use nodes::{StateNode, is_complete_node};
 pub use object_table::{ObjectChange, ObjectTable};
 pub use pool_claims::PoolClaims;
-pub use pools::{NodeClassState, disruption_pause, node_class_state, to_engine_pool};
+pub use pools::{NodeClassState, disruption_pause, node_class_state, pool_of_other_provider, to_engine_pool};
 pub use replica_owners::{ReplicaSet, ReplicationController, StatefulSet};
 pub use sync_status::{RequiredKind, SyncStatus, UnsyncedReason};

@@ -55,6 +55,13 @@ pub fn to_engine_pool(object: &NodePool, class: &NodeClassState, catalogue: Opti
     }
 }
 
+/// Converts a NodePool whose node class another controller serves. It launches nothing.
+pub fn pool_of_other_provider(object: &NodePool) -> PoolInput {
+    let group = Str::from(object.spec.template.spec.node_class_ref.group.as_str());
+    let availability = PoolAvailability::OtherProvider(group);
+    PoolInput { availability, ..to_engine_pool(object, &NodeClassState::Ready, None) }
+}
+
 /// Converts the pool's disruption settings. An invalid `consolidateAfter`, which admission rejects,
 /// counts as `Never`, so that it protects nodes. The hash is computed from the current template;
 /// the hash annotation may be outdated.

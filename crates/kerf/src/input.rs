@@ -10,7 +10,9 @@
 mod admission;
 mod cluster_config;
 mod decode;
+mod decode_objects;
 mod documents;
+mod field_lines;
 mod field_reader;
 mod kind;
 mod live;
@@ -18,7 +20,10 @@ mod load;
 mod objects;
 mod pod_defaults;
 mod runtime_class;
+mod similar_name;
+mod skipped_files;
 mod source;
+mod suggestion;
 mod validation;
 mod workloads;
 

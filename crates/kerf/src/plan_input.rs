@@ -8,11 +8,12 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use k8s_openapi::Metadata;
 use kerf_api::labels::{self, LabelRules};
+use kerf_api::nodeclaim::NodeClaim;
 use kerf_api::nodepool::{NodeClassReference, NodePool};
 use kerf_api::slim::{Labels, Namespace, Node, ObjectMeta, Pod, Str};
 use kerf_api::validation;
 use kerf_engine::catalogue::{InstanceType, InstanceTypes};
-use kerf_engine::{Input, PoolAvailability, PoolInput, Price, UnsupportedStorage};
+use kerf_engine::{Input, NodeClaimInput, PoolAvailability, PoolInput, Price, UnsupportedStorage};
 use kerf_state::NodeClassState;
 
 use crate::input::{Objects, WithOrigin};
@@ -61,6 +62,9 @@ impl PlanInput {
             .node_pools
             .iter()
             .map(|pool| {
+                if ProviderName::of_node_class_group(&pool.object.spec.template.spec.node_class_ref.group).is_none() {
+                    return kerf_state::pool_of_other_provider(&pool.object);
+                }
                 let list = types.instance_types(&pool.object.spec.template.spec.node_class_ref);
                 let catalogue = list.map(|list| catalogues.index_of(list));
                 let mut engine_pool = engine_pool(&pool.object, &objects, catalogue);
@@ -85,11 +89,7 @@ impl PlanInput {
             pools,
             catalogues: catalogues.0,
             label_rules: types.label_rules().clone(),
-            node_claims: objects
-                .node_claims
-                .iter()
-                .map(|claim| kerf_state::to_engine_claim(&claim.object, false))
-                .collect(),
+            node_claims: engine_claims(&objects.node_claims, &objects.nodes),
             nodes: without_origins(objects.nodes).into_iter().map(Arc::new).collect(),
             pods: pods.into_iter().map(Arc::new).collect(),
             daemon_sets: without_origins(objects.daemon_sets),
@@ -106,6 +106,27 @@ impl PlanInput {
         };
         Self { input, current_price, notes, warnings }
     }
+}
+
+/// Returns true if some provider of Kerf serves the node class of the claim. A controller does not
+/// know other claims.
+fn is_served(claim: &NodeClaim) -> bool {
+    ProviderName::of_node_class_group(&claim.spec.node_class_ref.group).is_some()
+}
+
+/// Converts the NodeClaims. A controller that runs beside the plan may be removing some of them.
+fn engine_claims(node_claims: &[WithOrigin<NodeClaim>], nodes: &[WithOrigin<Node>]) -> Vec<NodeClaimInput> {
+    let nodes: BTreeMap<&str, &Node> =
+        nodes.iter().map(|node| (node.object.spec.provider_id.as_str(), &node.object)).collect();
+    let to_engine_claim = |claim: &NodeClaim| {
+        let provider_id = claim.status.as_ref().and_then(|status| status.provider_id.as_deref()).unwrap_or_default();
+        let node = nodes.get(provider_id).copied().filter(|_| !provider_id.is_empty());
+        let is_disrupting = kerf_state::is_under_disruption(claim, node);
+        let mut engine_claim = kerf_state::to_engine_claim(claim, is_disrupting);
+        engine_claim.lifecycle.is_disrupting = is_disrupting;
+        engine_claim
+    };
+    node_claims.iter().map(|claim| &claim.object).filter(|claim| is_served(claim)).map(to_engine_claim).collect()
 }
 
 fn without_origins<T>(list: Vec<WithOrigin<T>>) -> Vec<T> {
@@ -150,9 +171,7 @@ fn engine_pool(pool: &NodePool, objects: &Objects, catalogue: Option<usize>) -> 
 /// Returns why no provider of the plan serves a node class. Returns `None` if one does.
 fn unserved_reason(class: &NodeClassReference, providers: &[ProviderName]) -> Option<String> {
     let NodeClassReference { group, kind, .. } = class;
-    let Some(needed) = ProviderName::of_node_class_group(group) else {
-        return Some(format!("no provider of Kerf serves its node class ({kind} of {group})"));
-    };
+    let needed = ProviderName::of_node_class_group(group)?;
     if providers.contains(&needed) {
         return None;
     }
@@ -174,7 +193,7 @@ fn without_invalid_pool(
     rules: &LabelRules,
 ) -> PoolInput {
     match engine_pool.availability {
-        PoolAvailability::NotReady(_) | PoolAvailability::Deleting => {}
+        PoolAvailability::NotReady(_) | PoolAvailability::Deleting | PoolAvailability::OtherProvider(_) => {}
         PoolAvailability::Ready | PoolAvailability::Static | PoolAvailability::AwaitingLaunch(_) => {
             let mut failures = validation::nodepool::failures(&pool.spec, rules);
             failures.extend(node_class_failures(pool, objects));
@@ -199,7 +218,7 @@ fn node_class_failures(pool: &NodePool, objects: &Objects) -> Vec<String> {
 
 fn unused_pool_warning(pool: &PoolInput) -> Option<String> {
     match &pool.availability {
-        PoolAvailability::Ready => None,
+        PoolAvailability::Ready | PoolAvailability::OtherProvider(_) => None,
         PoolAvailability::NotReady(why) => Some(format!("NodePool `{}` is not used: {why}", pool.name)),
         PoolAvailability::AwaitingLaunch(claim) => Some(format!(
             "NodePool `{}` is not used: it has limits, and NodeClaim `{claim}` is not launched yet",
@@ -253,7 +272,7 @@ fn price_of_node_claims(objects: &Objects, types: &dyn PlanCatalogue) -> (Price,
         objects.nodes.iter().map(|node| (node.object.spec.provider_id.as_str(), &node.object)).collect();
     let mut total = Price::ZERO;
     let mut unpriced = Vec::new();
-    for object in objects.node_claims.iter().map(|claim| &claim.object) {
+    for object in objects.node_claims.iter().map(|claim| &claim.object).filter(|claim| is_served(claim)) {
         let claim = kerf_state::to_engine_claim(object, false);
         let list = types.instance_types(&object.spec.node_class_ref).unwrap_or_default();
         let is_launched = !claim.provider_id.is_empty();

@@ -59,6 +59,13 @@ pub fn allowed_disruptions(
     Ok(allowed)
 }
 
+/// Returns the problems of all budgets that cannot be evaluated, at most one per budget. With any
+/// of them, [`allowed_disruptions`] fails at every time and for every reason.
+pub fn budget_errors(budgets: &[Budget]) -> Vec<BudgetError> {
+    let problems = budgets.iter().map(|budget| active_limit(budget, 0, Timestamp::UNIX_EPOCH).err());
+    problems.enumerate().filter_map(|(index, problem)| Some(BudgetError { index, problem: problem? })).collect()
+}
+
 fn active_limit(budget: &Budget, nodes: u32, now: Timestamp) -> Result<u32, BudgetProblem> {
     let limit = resolve_limit(&budget.nodes, nodes).ok_or_else(|| BudgetProblem::Nodes(budget.nodes.clone()))?;
     Ok(if is_active(budget, now)? { limit } else { UNLIMITED })

@@ -13,10 +13,12 @@ use kerf_api::slim::{
     StorageClass, Str, VolumeAttachment,
 };
 use kerf_cloud::NodeClassKind;
+use kerf_operator::logs::reference;
 use kerf_operator::{SINGLETON_KEY, instrument_event};
 use kerf_runtime::{WatchHandle, WatchSettings, WatchUpdate, WatchedKind, watch};
 use kerf_state::{NodeClass, ObjectChange, ReplicaSet, ReplicationController, StatefulSet, Tracked, TrackedClaim};
 use serde::de::DeserializeOwned;
+use tracing::info;
 
 use super::Controllers;
 use crate::disruption::{self, DisruptionTrigger};
@@ -36,6 +38,19 @@ fn state_controller_name(kind: &str) -> Option<&'static str> {
         "NodePool" => Some("state.nodepool"),
         "Pod" => Some("state.pod"),
         _ => None,
+    }
+}
+
+/// Logs once per process that a NodePool belongs to another provider, and again if its node class
+/// changes. No controller reads or writes such a pool.
+fn log_pool_of_other_provider(before: Option<&NodePool>, pool: &NodePool) {
+    let group = &pool.spec.template.spec.node_class_ref.group;
+    if before.is_none_or(|before| before.spec.template.spec.node_class_ref.group != *group) {
+        info!(
+            NodePool = %reference(&pool.key()),
+            "node-class-group" = group,
+            "ignoring nodepool, its node class belongs to another provider"
+        );
     }
 }
 
@@ -182,7 +197,11 @@ impl Controllers {
             if let (Some(pool), None) = (&change.before, &change.after) {
                 disruption::remove_pool_metrics(&self.ctx, pool);
             }
-            let Some(pool) = change.after.as_ref().filter(|pool| self.ctx.manages_pool(pool)) else { continue };
+            let Some(pool) = change.after.as_ref() else { continue };
+            if !self.ctx.manages_pool(pool) {
+                log_pool_of_other_provider(change.before.as_deref(), pool);
+                continue;
+            }
             let name = &pool.key();
             if self.claim_disruption.controller.update_pool_version(pool) {
                 self.enqueue_claim_disruption(|claim| claim.pool() == Some(name.as_str()));

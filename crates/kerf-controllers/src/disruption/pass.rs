@@ -357,6 +357,7 @@ impl DisruptionController {
             at: now,
             instance_types: instance_types.clone(),
             label_rules: self.ctx.cloud.label_rules().clone(),
+            node_class_groups: self.ctx.node_class_groups(),
             unsupported_storage: UnsupportedStorage::default(),
         };
         let mut input = {

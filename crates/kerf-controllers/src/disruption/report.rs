@@ -54,6 +54,7 @@ fn block_event(block: &BlockReason) -> BlockEvent {
         | BlockReason::MinValues(_) => BlockEvent::Unconsolidatable,
         BlockReason::AlreadyDisrupting
         | BlockReason::NotManaged
+        | BlockReason::OtherProvider(_)
         | BlockReason::StaticPool(_)
         | BlockReason::LaunchedByPlan
         | BlockReason::InConsolidateAfter { .. }

@@ -136,6 +136,7 @@ impl Provisioner {
             at: self.ctx.now(),
             instance_types,
             label_rules: self.ctx.cloud.label_rules().clone(),
+            node_class_groups: self.ctx.node_class_groups(),
             unsupported_storage: UnsupportedStorage::default(),
         };
         let start = Instant::now();

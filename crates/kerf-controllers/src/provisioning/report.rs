@@ -27,7 +27,8 @@ pub(super) fn is_ignored(unplaced: &UnplacedPod) -> bool {
         | Reason::DynamicResources
         | Reason::NoTypes
         | Reason::MinValuesAfterTruncation { .. }
-        | Reason::RejectedByAllPools(_) => false,
+        | Reason::RejectedByAllPools(_)
+        | Reason::OtherProvider(_) => false,
     }
 }
 
@@ -65,30 +66,35 @@ pub(super) fn report_and_nominate(ctx: &Context, solution: &Solution, took: std:
         info!("no dynamic nodepools found");
     }
     for (pod, reason) in unplaced {
-        report_unplaced(ctx, &pod, reason);
+        report_unplaced(ctx, &pod, reason, &solution.reason_text(reason));
     }
 }
 
 /// Logs and publishes why a pod was not placed, if the reason concerns users.
-fn report_unplaced(ctx: &Context, pod: &Pod, reason: &Reason) {
+fn report_unplaced(ctx: &Context, pod: &Pod, reason: &Reason, text: &str) {
     let name = pod.namespaced_name();
     match reason {
         Reason::OptedOut { .. } => debug!(Pod = %key_reference(&name), error = %reason, "ignoring pod"),
         Reason::Invalid(_) | Reason::Volume(_) => {
             debug!(Pod = %key_reference(&name), error = %reason, "ignoring pod");
-            ctx.publish(events::failed_scheduling(pod, &reason.to_string()));
+            ctx.publish(events::failed_scheduling(pod, text));
         }
         // The caller logs `NoPools` once for all pods; a pod that waits for reserved capacity is
         // retried at once.
         Reason::NoPools | Reason::ReservedCapacityDeferred => {}
         Reason::LaunchBackoff { .. } => {
             info!(Pod = %key_reference(&name), error = %reason, "waiting before the next node is launched");
-            ctx.publish(events::launch_backoff(pod, &reason.to_string()));
+            ctx.publish(events::launch_backoff(pod, text));
         }
-        Reason::DynamicResources => ctx.publish(events::failed_scheduling(pod, &reason.to_string())),
+        Reason::DynamicResources => ctx.publish(events::failed_scheduling(pod, text)),
+        // Another controller may be launching the node already, so this is no error.
+        Reason::OtherProvider(_) => {
+            debug!(Pod = %key_reference(&name), error = text, "pod can only run on nodes of another provider");
+            ctx.publish(events::failed_scheduling(pod, text));
+        }
         Reason::NoTypes | Reason::MinValuesAfterTruncation { .. } | Reason::RejectedByAllPools(_) => {
-            error!(Pod = %key_reference(&name), error = %reason, "could not schedule pod");
-            ctx.publish(events::failed_scheduling(pod, &reason.to_string()));
+            error!(Pod = %key_reference(&name), error = text, "could not schedule pod");
+            ctx.publish(events::failed_scheduling(pod, text));
         }
     }
 }

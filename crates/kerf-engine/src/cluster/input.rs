@@ -109,6 +109,9 @@ pub enum PoolAvailability {
     AwaitingLaunch(Str),
     /// The pool is being deleted.
     Deleting,
+    /// The node class of the pool belongs to this API group, which another controller serves. Pods
+    /// are not placed on new nodes of the pool, and its nodes are not disrupted.
+    OtherProvider(Str),
 }
 
 /// A requirement of a NodePool.

@@ -94,7 +94,7 @@ fn apply_command(input: &mut Input, command: &DisruptionCommand) {
     for (ix, claim) in command.replacements.iter().enumerate() {
         let name =
             command.replacement_names.get(ix).cloned().unwrap_or_else(|| ReplacementNames::of(input).next(&claim.pool));
-        if add_replacement(input, claim, &name).is_some() {
+        if add_planned_node(input, claim, &name).is_some() {
             // Pods that were pending, or that run on a node that is being deleted, are still to be
             // bound. The nomination keeps the replacement from being treated as empty until then.
             let has_pending_pods = claim.pods.iter().any(|pod| command.pods.binary_search(pod).is_err());
@@ -152,9 +152,9 @@ fn remove_nodes(input: &mut Input, command: &DisruptionCommand, targets: &FxHash
     input.nodes.iter().filter(|n| receiving.contains(&n.metadata.name)).map(|n| n.spec.provider_id.clone()).collect()
 }
 
-/// Adds the node and claim that a replacement is expected to become. Returns `None`, and adds
-/// nothing, if the replacement has no estimate or its offering does not exist.
-fn add_replacement(input: &mut Input, planned: &PlannedClaim, name: &Str) -> Option<()> {
+/// Adds the node and claim that a planned claim is expected to become. Returns `None`, and adds
+/// nothing, if the claim has no estimate or its offering does not exist.
+pub(crate) fn add_planned_node(input: &mut Input, planned: &PlannedClaim, name: &Str) -> Option<()> {
     let estimate = planned.launch.estimate.as_ref()?;
     let pool = input.pools.iter().find(|p| p.name == planned.pool)?.clone();
     let current_types = input.catalogues.get_mut(pool.catalogue?)?;

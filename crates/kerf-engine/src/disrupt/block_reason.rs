@@ -14,6 +14,8 @@ pub enum BlockReason {
     AlreadyDisrupting,
     /// The node has no NodeClaim, so Kerf does not manage it.
     NotManaged,
+    /// The node class of the node's pool belongs to this API group, which another controller serves.
+    OtherProvider(Str),
     /// The claim has no Node.
     NoNode,
     /// The Node is not initialized.
@@ -119,6 +121,7 @@ impl BlockReason {
         match self {
             Self::AlreadyDisrupting => "AlreadyDisrupting",
             Self::NotManaged => "NotManaged",
+            Self::OtherProvider(_) => "OtherProvider",
             Self::NoNode => "NoNode",
             Self::NotInitialized | Self::ClaimNotInitialized => "NotInitialized",
             Self::Deleting => "Deleting",
@@ -164,6 +167,7 @@ impl BlockReason {
             }
             Self::AlreadyDisrupting
             | Self::NotManaged
+            | Self::OtherProvider(_)
             | Self::NoNode
             | Self::NotInitialized
             | Self::Deleting
@@ -229,6 +233,9 @@ impl fmt::Display for BlockReason {
         match self {
             Self::AlreadyDisrupting => f.write_str("Candidate is already being disrupted"),
             Self::NotManaged => f.write_str("Node isn't managed by karpenter"),
+            Self::OtherProvider(group) => {
+                write!(f, "Node belongs to a NodePool of another provider (node class group={group})")
+            }
             Self::NoNode => f.write_str("Nodeclaim does not have an associated node"),
             Self::NotInitialized => f.write_str("Node isn't initialized"),
             Self::ClaimNotInitialized => f.write_str("Nodeclaim isn't initialized"),
@@ -321,6 +328,7 @@ mod tests {
         let all = [
             BlockReason::AlreadyDisrupting,
             BlockReason::NotManaged,
+            BlockReason::OtherProvider(name()),
             BlockReason::NoNode,
             BlockReason::NotInitialized,
             BlockReason::ClaimNotInitialized,

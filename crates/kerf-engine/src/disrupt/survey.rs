@@ -16,6 +16,7 @@ use super::conditions::{Consolidatable, consolidatable, drift};
 use super::pods::{self, PdbIndex};
 use crate::catalogue::{InstanceType, InstanceTypeRef, InstanceTypes};
 use crate::cluster::{Input, NodeClaimInput, PoolAvailability, PoolInput};
+use crate::explain::group_of_other_provider;
 use crate::price::Price;
 
 /// Karpenter's distinction between methods that pods can block and methods that pods can only
@@ -220,9 +221,18 @@ impl<'i> Survey<'i> {
     }
 }
 
+/// Returns the API group of the pool's node class, if the pool is one of another provider.
+fn other_provider_of<'p>(pool_label: Option<&str>, input: &'p Input) -> Option<&'p Str> {
+    let pool = input.pools.iter().find(|pool| Some(pool.name.as_str()) == pool_label)?;
+    group_of_other_provider(pool)
+}
+
 impl<'i> NodeFacts<'i> {
     fn node_blocks(&self, pool_label: Option<&str>, input: &Input) -> Vec<BlockReason> {
         let at = input.at;
+        if let Some(group) = other_provider_of(pool_label, input) {
+            return vec![BlockReason::OtherProvider(group.clone())];
+        }
         let Some(claim) = self.claim else { return vec![BlockReason::NotManaged] };
         let lifecycle = &claim.lifecycle;
         let mut blocks = Vec::new();
@@ -235,7 +245,8 @@ impl<'i> NodeFacts<'i> {
         let initialized = self.node.is_some_and(|n| n.metadata.labels.has_value(labels::INITIALIZED, "true"));
         add(self.node.is_none(), BlockReason::NoNode);
         add(self.node.is_some() && !initialized, BlockReason::NotInitialized);
-        add(claim.is_deleting || claim.is_marked_for_disruption, BlockReason::Deleting);
+        let is_removed_otherwise = claim.is_marked_for_disruption && !lifecycle.is_disrupting;
+        add(claim.is_deleting || is_removed_otherwise, BlockReason::Deleting);
         add(lifecycle.nominated_until.is_some_and(|until| at < until), BlockReason::Nominated);
         let protected =
             self.node.is_some_and(|n| is_node_protected(n.metadata.annotations.get(annotations::DO_NOT_DISRUPT)));

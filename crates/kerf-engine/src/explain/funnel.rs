@@ -196,11 +196,7 @@ impl<'s, 'p> FunnelBuilder<'s, 'p> {
     fn limits(&mut self) {
         let limits = &self.pass.state.limits[self.template_ix];
         let mut rows = if limits::is_node_limit_reached(limits) { Bits::new() } else { self.rows.clone() };
-        limits::retain_within_limits(
-            &mut rows,
-            &self.pass.problem.cluster.catalogues[self.template().catalogue],
-            limits,
-        );
+        self.template().keep_within_limits(&mut rows, limits);
         self.keep_rows(rows, || FunnelRule::Limits);
     }
 

@@ -6,6 +6,7 @@ use std::borrow::Cow;
 use kerf_api::labels::HOSTNAME;
 use kerf_api::slim::{ResourceList, Str};
 
+use super::may_be_served;
 use super::reason::{PlacementRule, PoolRejection, Reason, min_values_text};
 use crate::bits::Bits;
 use crate::cluster::ports;
@@ -25,14 +26,28 @@ pub(crate) fn explain_rejection(pass: &mut PlacementPass<'_>, class: ClassIx) ->
     if problem.templates.is_empty() {
         return Reason::NoTypes;
     }
+    let original = &problem.classes[class.0 as usize];
+    let may_be_served_by_others = may_be_served(&problem.cluster, &original.unrelaxed_alternatives, &original.tolerations);
     let class = problem.most_relaxed(class);
     let facts = &problem.classes[class.0 as usize];
-    let rejections = (0..problem.templates.len())
+    let rejections: Vec<PoolRejection> = (0..problem.templates.len())
         .map(|ix| {
             let (rule, text) = pool_rejection(pass, class, facts, ix);
             PoolRejection { pool: problem.templates[ix].name.clone(), rule, text }
         })
         .collect();
+    let is_for_other_pods = |rejection: &PoolRejection| match rejection.rule {
+        PlacementRule::Taint | PlacementRule::Requirements => true,
+        PlacementRule::Limits
+        | PlacementRule::VolumeTopology
+        | PlacementRule::Topology
+        | PlacementRule::InstanceTypes
+        | PlacementRule::MinValues
+        | PlacementRule::HostPorts => false,
+    };
+    if may_be_served_by_others && rejections.iter().all(is_for_other_pods) {
+        return Reason::OtherProvider(rejections);
+    }
     Reason::RejectedByAllPools(rejections)
 }
 
@@ -44,7 +59,6 @@ fn pool_rejection(
 ) -> (PlacementRule, String) {
     let problem = pass.problem;
     let template = &problem.templates[ix];
-    let catalogue = &problem.cluster.catalogues[template.catalogue];
     if limits::is_node_limit_reached(&pass.state.limits[ix]) {
         return (
             PlacementRule::Limits,
@@ -52,7 +66,7 @@ fn pool_rejection(
         );
     }
     let mut within = template.rows.clone();
-    limits::retain_within_limits(&mut within, catalogue, &pass.state.limits[ix]);
+    template.keep_within_limits(&mut within, &pass.state.limits[ix]);
     if within.is_empty() {
         let text = format!("all available instance types exceed limits for nodepool (NodePool={})", template.name);
         return (PlacementRule::Limits, text);

@@ -45,6 +45,9 @@ pub enum Reason {
     /// No NodePool accepts the pod. One rejection per pool, in the order in which the pools are
     /// tried.
     RejectedByAllPools(Vec<PoolRejection>),
+    /// Only a NodePool of another provider could serve the pod. One rejection per NodePool that
+    /// Kerf serves; all are by taints or labels.
+    OtherProvider(Vec<PoolRejection>),
 }
 
 /// The reason why one NodePool does not accept a pod.
@@ -93,11 +96,30 @@ impl Reason {
             Self::ReservedCapacityDeferred => "ReservedCapacityDeferred",
             Self::LaunchBackoff { .. } => "LaunchBackoff",
             Self::MinValuesAfterTruncation { .. } => "MinValuesNotMet",
+            Self::OtherProvider(_) => "OtherProvider",
             // The rejection by the latest rule is the most informative one: an instance type that
             // is too small matters more than a pool that is meant for other pods.
             Self::RejectedByAllPools(rejections) => {
                 rejections.iter().map(|r| r.rule).max().map_or("NoNodePool", PlacementRule::code)
             }
+        }
+    }
+
+    /// Returns true if the reason concerns NodePools, so that those of other providers are worth
+    /// mentioning.
+    pub(crate) fn is_about_pools(&self) -> bool {
+        match self {
+            Self::NoPools
+            | Self::NoTypes
+            | Self::MinValuesAfterTruncation { .. }
+            | Self::RejectedByAllPools(_)
+            | Self::OtherProvider(_) => true,
+            Self::OptedOut { .. }
+            | Self::Invalid(_)
+            | Self::Volume(_)
+            | Self::DynamicResources
+            | Self::ReservedCapacityDeferred
+            | Self::LaunchBackoff { .. } => false,
         }
     }
 }
@@ -146,7 +168,8 @@ impl fmt::Display for Reason {
                  minValues, {} (NodePool={pool})",
                 min_values_text(keys)
             ),
-            Self::RejectedByAllPools(rejections) => {
+            Self::OtherProvider(rejections) if rejections.is_empty() => f.write_str("no dynamic nodepools found"),
+            Self::RejectedByAllPools(rejections) | Self::OtherProvider(rejections) => {
                 let texts: Vec<&str> = rejections.iter().map(|r| r.text.as_str()).collect();
                 f.write_str(&texts.join("; "))
             }
@@ -190,6 +213,7 @@ mod tests {
             Reason::ReservedCapacityDeferred,
             Reason::LaunchBackoff { nodes: 3, until: Timestamp::UNIX_EPOCH },
             Reason::MinValuesAfterTruncation { pool: Str::default(), keys: Vec::new() },
+            Reason::OtherProvider(Vec::new()),
         ];
         let all: Vec<&str> = reasons.iter().map(Reason::code).chain(rules.map(|r| pool(r).code())).collect();
         for code in &all {

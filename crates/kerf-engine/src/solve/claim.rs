@@ -4,6 +4,7 @@
 
 use kerf_api::slim::HostPort;
 
+use super::limits::LimitAmounts;
 use super::problem::PodIx;
 use crate::bits::Bits;
 use crate::price::Price;
@@ -19,8 +20,8 @@ pub(crate) struct OpenClaim {
     pub(crate) requirements: RequirementSetIx,
     /// Catalogue rows that still fit all pods.
     pub(crate) rows: Bits,
-    /// Rows at whose largest capacity the claim is counted against its pool's limits.
-    pub(crate) rows_counted_in_limits: Bits,
+    /// Amounts that the claim takes from its pool's limits. Empty if the pool has none.
+    pub(crate) counted_in_limits: LimitAmounts,
     /// Requests of the pods, without daemon overhead.
     pub(crate) requests: Amounts,
     pub(crate) pods: Vec<PodIx>,

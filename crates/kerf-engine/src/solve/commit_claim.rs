@@ -5,7 +5,7 @@ use smallvec::SmallVec;
 
 use super::claim::{OpenClaim, UncertainCount};
 use super::class::ClassIx;
-use super::limits;
+use super::limits::LimitAmounts;
 use super::pass::{ClaimOrder, PlacementPass, PlacementTarget};
 use super::place_claim::ExtendedClaim;
 use super::problem::PodIx;
@@ -25,7 +25,7 @@ impl PlacementPass<'_> {
             template,
             requirements: RequirementSetIx::EMPTY,
             rows: Bits::new(),
-            rows_counted_in_limits: extended.rows.clone(),
+            counted_in_limits: LimitAmounts::new(),
             requests: Amounts::default(),
             pods: Vec::new(),
             uncertain_counts: Vec::new(),
@@ -34,8 +34,6 @@ impl PlacementPass<'_> {
             price: Price::ZERO,
             min_values_relaxed: extended.min_values_relaxed,
         });
-        let catalogue = &self.problem.cluster.catalogues[self.problem.templates[template].catalogue];
-        limits::deduct(self.state.limits_mut(template), &extended.rows, catalogue);
         self.commit_to_claim(pod, class, claim_ix, extended);
     }
 
@@ -75,6 +73,7 @@ impl PlacementPass<'_> {
         if old_pod_count > 0 && self.state.claims_by_pod_count[old_pod_count].is_empty() {
             self.state.occurring_pod_counts.remove(old_pod_count);
         }
+        self.count_in_limits(claim_ix);
         if old_requirements != requirements {
             self.update_claim_domains(claim_ix, requirements);
             if old_pod_count > 0 {

@@ -6,7 +6,6 @@ use kerf_api::slim::Str;
 
 use super::class::ClassIx;
 use super::incremental::IncrementalSolver;
-use super::limits;
 use super::pass::{PlacementPass, UnplacedReason};
 use super::problem::PodIx;
 use super::template::pool_requirement_set;
@@ -70,7 +69,7 @@ impl IncrementalSolver {
             let types =
                 |rows: &Bits| rows.iter().map(|row| catalogue.rows[row].type_ix).collect::<Bits>().iter().count();
             let mut within = template.rows.clone();
-            limits::retain_within_limits(&mut within, catalogue, &self.state.limits[ix]);
+            template.keep_within_limits(&mut within, &self.state.limits[ix]);
             let (total, remaining) = (types(&template.rows), types(&within));
             let is_partial = 0 < remaining && remaining < total;
             is_partial.then(|| TypesBeyondLimits { pool: template.name.clone(), excluded: total - remaining, total })

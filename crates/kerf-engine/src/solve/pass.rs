@@ -59,6 +59,9 @@ pub(crate) struct SearchVariant {
     pub(crate) keep_colocated_together: bool,
     /// Restrict claims that could be launched in several domains to the one that a spread needs.
     pub(crate) pin_claims_to_domains: bool,
+    /// Count an open claim against the limits of its pool as the smallest types that it needs, not
+    /// as its largest type, and remove its largest types at the end until the limits hold.
+    pub(crate) shrink_claims_to_limits: bool,
 }
 
 /// The target that a pod was placed on, by index.
@@ -92,6 +95,9 @@ pub(crate) struct PlacementPass<'p> {
     pub(crate) search_variant: SearchVariant,
     /// True if pods may use last resorts, the alternatives that follow all steps of spec 02 §6.4.
     allows_last_resort: bool,
+    /// True if open claims count against limits as the smallest types that they need (see
+    /// `SearchVariant::shrink_claims_to_limits`).
+    pub(super) counts_smallest_types: bool,
     /// Requests of pods that must later fit on the host of the pod that is being placed.
     pub(crate) colocated_requests: Option<Amounts>,
     /// A topology key without an allowed domain for the pod that is being placed, before its last
@@ -114,6 +120,7 @@ impl<'p> PlacementPass<'p> {
             seed: problem.cluster.settings.seed,
             search_variant: SearchVariant::default(),
             allows_last_resort: false,
+            counts_smallest_types: false,
             colocated_requests: None,
             blocking_key: None,
             launched_nodes: Arc::default(),
@@ -125,7 +132,8 @@ impl<'p> PlacementPass<'p> {
     /// Places as many pods as possible, in this order.
     ///
     /// Unplaced pods are tried again after each correction that may help them: first the claims are
-    /// recounted at what they have become, then last resorts are allowed.
+    /// recounted at what they have become, then they are counted as the smallest types that they
+    /// need, then last resorts are allowed.
     pub(crate) fn run(&mut self, order: &[PodIx]) {
         let order = self.with_launched_nodes_first(order);
         self.state.queue.extend_from_slice(&order);
@@ -133,12 +141,17 @@ impl<'p> PlacementPass<'p> {
         // In the first-fit order, last resorts come only after all other pods: Karpenter has none,
         // and a pod that Karpenter places must not lose its capacity to one.
         self.allows_last_resort = self.claim_order != ClaimOrder::FewestPods;
+        self.counts_smallest_types = self.search_variant.shrink_claims_to_limits;
         let mut unplaced = self.place_all(&order);
-        while !unplaced.is_empty() && (self.recount_claims() || self.allow_last_resort()) {
+        while !unplaced.is_empty() && (self.recount_claims() || self.count_smallest_types() || self.allow_last_resort())
+        {
             unplaced = self.place_all(&unplaced);
         }
         if self.search_variant.pin_claims_to_domains {
             self.pin_open_claims();
+        }
+        if self.counts_smallest_types {
+            self.shrink_claims_to_limits();
         }
         self.update_claim_prices();
         self.state.limit_caches();

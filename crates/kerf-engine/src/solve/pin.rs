@@ -62,11 +62,13 @@ impl PlacementPass<'_> {
         };
         let mut rows = self.state.claims[claim].rows.clone();
         rows.and_with(&self.view(template.catalogue, requirements).rows);
+        self.drop_rows_beyond_limits(claim, &mut rows);
         if rows.is_empty() || self.state.table.has_min_values(requirements) {
             return false;
         }
         self.state.claims[claim].requirements = requirements;
         self.state.claims[claim].rows = rows;
+        self.count_in_limits(claim);
         self.update_claim_domains(claim, requirements);
         for pod in self.state.claims[claim].pods.clone() {
             for group in &problem.class_of(pod).counted_by {

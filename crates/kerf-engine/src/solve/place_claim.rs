@@ -262,7 +262,10 @@ impl PlacementPass<'_> {
             }
             drop_rows_with_port_conflict(&mut rows, template, pod_class);
         }
+        // What the other claims leave of the limits only shrinks until the end of the pass.
+        let loses_rows_to_limits = !rows.is_empty() && self.drop_rows_beyond_limits(claim_ix, &mut rows);
         if rows.is_empty() {
+            self.state.is_restricted_by_limits |= loses_rows_to_limits;
             self.state.reject_until_pass_end(class, claim_ix);
             return Err(ClaimRejection::UntilPassEnd);
         }
@@ -277,6 +280,7 @@ impl PlacementPass<'_> {
                 Ok(extended)
             }
             Err(rejection) => {
+                self.state.is_restricted_by_limits |= loses_rows_to_limits;
                 // With colocated pods the reason may be their requests, so the claim may accept the
                 // class without them.
                 if rejection == ClaimRejection::UntilPassEnd && self.colocated_requests.is_none() {
@@ -313,15 +317,12 @@ impl PlacementPass<'_> {
             }
             self.state.steps += 1;
             let mut rows = template.rows.clone();
-            limits::retain_within_limits(
-                &mut rows,
-                &self.problem.cluster.catalogues[template.catalogue],
-                &self.state.limits[ix],
-            );
+            template.keep_within_limits(&mut rows, &self.state.limits[ix]);
             template.fit.keep_fitting(&mut rows, &pod_class.requests);
             self.drop_rows_too_small_for_colocated(&mut rows, template, &pod_class.requests);
             drop_rows_with_port_conflict(&mut rows, template, pod_class);
             if rows.is_empty() {
+                self.record_limit_rejection(ix, pod_class);
                 continue;
             }
             match self.narrow_claim(
@@ -335,7 +336,9 @@ impl PlacementPass<'_> {
             ) {
                 Ok(extended) => return Ok((ix, extended)),
                 Err(ClaimRejection::WaitsForReservation) => return Err(UnplacedReason::WaitsForReservation),
-                Err(ClaimRejection::UntilPassEnd | ClaimRejection::Temporary) => {}
+                Err(ClaimRejection::UntilPassEnd | ClaimRejection::Temporary) => {
+                    self.record_limit_rejection(ix, pod_class);
+                }
             }
         }
         Err(UnplacedReason::NoTarget)

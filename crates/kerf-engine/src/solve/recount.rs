@@ -7,7 +7,6 @@
 //! returned at once, so that one plan holds everything that fits.
 
 use super::claim::UncertainCount;
-use super::limits;
 use super::pass::PlacementPass;
 use crate::bits::Bits;
 use crate::requirement_table::{RequirementSetIx, UndefinedKeys};
@@ -25,24 +24,16 @@ impl PlacementPass<'_> {
     }
 
     /// Counts every claim against its pool's limits as the largest type that it can still become.
-    /// Returns true if that increases a remaining limit.
+    /// Returns true if that increases a remaining limit. Claims that count as the smallest types
+    /// that they need are up to date.
     fn recount_limits(&mut self) -> bool {
         let mut frees_any = false;
+        if self.counts_smallest_types {
+            return false;
+        }
         for ix in 0..self.state.claims.len() {
-            let claim = &mut self.state.claims[ix];
-            let template = claim.template;
-            if self.state.limits[template].is_empty() || claim.rows_counted_in_limits == claim.rows {
-                continue;
-            }
-            let old_rows = std::mem::replace(&mut claim.rows_counted_in_limits, claim.rows.clone());
-            let new_rows = claim.rows.clone();
-            let catalogue = &self.problem.cluster.catalogues[self.problem.templates[template].catalogue];
-            for (resource, remaining) in self.state.limits_mut(template) {
-                let freed = limits::max_capacity(*resource, &old_rows, catalogue)
-                    - limits::max_capacity(*resource, &new_rows, catalogue);
-                *remaining += freed;
-                frees_any |= freed > 0;
-            }
+            let amounts = self.largest_amounts(ix);
+            frees_any |= self.set_counted_in_limits(ix, amounts);
         }
         frees_any
     }

@@ -94,6 +94,8 @@ struct FirstFitResult {
     rank: SolutionRank,
     /// For each pod of the queue, true if it was placed.
     placed: Vec<bool>,
+    /// The choices of the pass.
+    variant: SearchVariant,
 }
 
 /// Returns the best solution found for these pods, which must be in queue order. Leaves the pass in
@@ -108,7 +110,7 @@ pub(crate) fn solve_with_search(pass: &mut PlacementPass<'_>, queue: &[PodIx]) -
 /// pass in the state of the best solution. Returns the number of passes and the price of first fit.
 pub(crate) fn search_cheaper(pass: &mut PlacementPass<'_>, queue: &[PodIx], placements: usize) -> (usize, Price) {
     let steps_before = pass.state.steps;
-    pass.run(queue);
+    let first_fit_variant = run_first_fit(pass, queue);
     let max_passes = (SEARCH_MAX_STEPS / (pass.state.steps - steps_before).max(1)).max(1);
     let rank = rank_solution(pass);
     let mut attempts = attempts(pass, rank, placements);
@@ -116,15 +118,43 @@ pub(crate) fn search_cheaper(pass: &mut PlacementPass<'_>, queue: &[PodIx], plac
     if attempts.is_empty() {
         return (1, rank.price);
     }
-    let first_fit = FirstFitResult { rank, placed: placed_flags(pass, queue) };
+    let first_fit = FirstFitResult { rank, placed: placed_flags(pass, queue), variant: first_fit_variant };
     pass.state.undo_pass();
     let attempts_run = run_attempts(pass, queue, &first_fit, &attempts);
     (attempts_run + 1, rank.price)
 }
 
+/// Runs first fit. Returns its choices.
+///
+/// A claim takes as little as it needs from the limits of its pool, so that limits which reject
+/// nothing do not change the solution. If they reject a pod or a cheaper type, first fit also runs
+/// with Karpenter's rule, under which a claim takes as much as it could need. The solution has every
+/// pod that Karpenter places.
+fn run_first_fit(pass: &mut PlacementPass<'_>, queue: &[PodIx]) -> SearchVariant {
+    let shrinking = SearchVariant { shrink_claims_to_limits: pass.has_limited_rows(), ..SearchVariant::default() };
+    pass.search_variant = shrinking;
+    pass.run(queue);
+    if !pass.state.is_restricted_by_limits {
+        return shrinking;
+    }
+    let (rank, placed) = (rank_solution(pass), placed_flags(pass, queue));
+    pass.state.undo_pass();
+    pass.search_variant = SearchVariant::default();
+    pass.run(queue);
+    let variant = pass.search_variant;
+    let karpenters = FirstFitResult { rank: rank_solution(pass), placed: placed_flags(pass, queue), variant };
+    if rank < karpenters.rank && is_no_worse(rank, &placed, &karpenters) {
+        pass.state.undo_pass();
+        pass.search_variant = shrinking;
+        pass.run(queue);
+    }
+    pass.search_variant
+}
+
 /// Returns the further passes to run. Empty if they cannot improve on first fit.
 fn attempts(pass: &mut PlacementPass<'_>, first_fit: SolutionRank, placements: usize) -> Vec<SearchAttempt> {
     let settings = &pass.problem.cluster.settings;
+    let shrink_claims_to_limits = pass.has_limited_rows();
     // Claims take reservations in queue order; another order would give them to other pods.
     if settings.effort == Effort::FirstFit || !pass.state.reservations.is_empty() {
         return Vec::new();
@@ -192,10 +222,12 @@ fn attempts(pass: &mut PlacementPass<'_>, first_fit: SolutionRank, placements: u
     for attempt in &mut attempts {
         attempt.search_variant.recount_narrowed_claims = first_fit.spread_violations > 0;
         attempt.search_variant.pin_claims_to_domains = true;
+        attempt.search_variant.shrink_claims_to_limits = shrink_claims_to_limits;
     }
     if first_fit.spread_violations > 0 {
         // First fit again: restricting its claims to domains may be enough.
-        let search_variant = SearchVariant { pin_claims_to_domains: true, ..SearchVariant::default() };
+        let search_variant =
+            SearchVariant { pin_claims_to_domains: true, shrink_claims_to_limits, ..SearchVariant::default() };
         attempts.insert(
             0,
             SearchAttempt {
@@ -282,7 +314,7 @@ fn run_attempts(
             None => {
                 pass.claim_order = ClaimOrder::FewestPods;
                 pass.seed = pass.problem.cluster.settings.seed;
-                pass.search_variant = SearchVariant::default();
+                pass.search_variant = first_fit.variant;
                 pass.run(queue);
             }
         }
@@ -308,7 +340,7 @@ fn run_worker_share(
         }
         let rank = rank_solution(pass);
         let is_better = result.best.map_or(rank < first_fit.rank, |(best, _)| rank < best);
-        if is_better && is_no_worse(pass, queue, first_fit) {
+        if is_better && is_no_worse(rank, &placed_flags(pass, queue), first_fit) {
             result.best = Some((rank, ix));
         }
     }
@@ -337,9 +369,9 @@ fn placed_flags(pass: &PlacementPass<'_>, queue: &[PodIx]) -> Vec<bool> {
     queue.iter().map(|pod| pass.state.placements[pod.0 as usize].is_some()).collect()
 }
 
-/// Returns true if the result of the pass may replace that of first fit (see the module head).
-fn is_no_worse(pass: &PlacementPass<'_>, queue: &[PodIx], first_fit: &FirstFitResult) -> bool {
-    let (rank, first_fit_rank) = (rank_solution(pass), first_fit.rank);
+/// Returns true if the result of a pass may replace that of first fit (see the module head).
+fn is_no_worse(rank: SolutionRank, placed: &[bool], first_fit: &FirstFitResult) -> bool {
+    let first_fit_rank = first_fit.rank;
     let costs_less = || {
         saves_enough(rank.price, first_fit_rank.price)
             || (rank.price <= first_fit_rank.price && rank.claims <= first_fit_rank.claims)
@@ -349,7 +381,7 @@ fn is_no_worse(pass: &PlacementPass<'_>, queue: &[PodIx], first_fit: &FirstFitRe
             && rank.pool_rank <= first_fit_rank.pool_rank
             && (rank.spread_violations < first_fit_rank.spread_violations || costs_less())
     };
-    placed_flags(pass, queue).iter().zip(&first_fit.placed).all(|(is_placed, was_placed)| *is_placed || !*was_placed)
+    placed.iter().zip(&first_fit.placed).all(|(is_placed, was_placed)| *is_placed || !*was_placed)
         && (rank.unplaced < first_fit_rank.unplaced || is_otherwise_better())
 }
 

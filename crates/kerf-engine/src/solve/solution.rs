@@ -14,7 +14,7 @@ use super::problem::PodIx;
 use crate::bits::Bits;
 use crate::catalogue::{PricedRow, RowIx};
 use crate::cluster::MinValuesPolicy;
-use crate::explain::{self, Reason};
+use crate::explain::{self, OtherProviderPools, Reason};
 use crate::price::Price;
 use crate::requirement::{Requirement, Requirements};
 use crate::requirement_table::RequirementSetIx;
@@ -28,6 +28,8 @@ pub struct Solution {
     pub nodes: Vec<NodePlacement>,
     /// Pods that stay pending, with the reason of each, sorted by name.
     pub unplaced: Vec<UnplacedPod>,
+    /// NodePools that Kerf does not serve, by the API group of their node classes.
+    pub not_considered: Vec<OtherProviderPools>,
     /// Size of the problem and number of passes.
     pub stats: SolveStats,
 }
@@ -116,6 +118,16 @@ pub struct SolveStats {
 }
 
 impl Solution {
+    /// Returns the reason as a sentence for users. It ends with the NodePools that were not
+    /// considered, if the reason is about NodePools.
+    pub fn reason_text(&self, reason: &Reason) -> String {
+        if self.not_considered.is_empty() || !reason.is_about_pools() {
+            return reason.to_string();
+        }
+        let pools: Vec<String> = self.not_considered.iter().map(ToString::to_string).collect();
+        format!("{reason}; not considered: {}", pools.join(", "))
+    }
+
     /// Returns the estimated hourly price of all claims. Claims without an estimate count as zero.
     pub fn price(&self) -> Price {
         self.claims.iter().filter_map(|c| c.launch.estimate.as_ref()).map(|e| e.price).sum()
@@ -148,10 +160,16 @@ pub(crate) fn build_solution(pass: &mut PlacementPass<'_>, attempts: usize, firs
         steps: pass.state.steps,
         cache_bytes: pass.state.max_cache_bytes,
     };
-    Solution { claims, nodes: node_placements(pass), unplaced, stats }
+    let not_considered = explain::other_provider_pools(&problem.cluster.pools);
+    Solution { claims, nodes: node_placements(pass), unplaced, not_considered, stats }
 }
 
 impl Solution {
+    /// Sorts the claims by pool and pods.
+    pub(crate) fn sort_claims(&mut self) {
+        self.claims.sort_by(|a, b| a.pool.cmp(&b.pool).then_with(|| a.pods.cmp(&b.pods)));
+    }
+
     /// Adds pods that were left out before placing started.
     pub(crate) fn add_excluded_pods(&mut self, excluded: Vec<(Str, Reason)>) {
         self.stats.pods += excluded.len();

@@ -79,6 +79,9 @@ pub(crate) struct SolverState {
     pub(crate) uncounted: Vec<(GroupIx, usize, PodIx)>,
     /// Total number of relaxations of the placed pods.
     pub(crate) relaxations: usize,
+    /// True if the pass would have placed a pod otherwise, or would have kept a cheaper type, if its
+    /// own claims took nothing from the limits of their pools.
+    pub(crate) is_restricted_by_limits: bool,
     /// Pods that were placed with a class other than their own, with that class.
     pub(crate) relaxed_pods: Vec<(PodIx, ClassIx)>,
     /// Incremented by every placement, undo and correction, never reset. A class that failed at the
@@ -169,6 +172,7 @@ impl SolverState {
             claims_by_label: FxHashMap::default(),
             uncounted: Vec::new(),
             relaxations: 0,
+            is_restricted_by_limits: false,
             relaxed_pods: Vec::new(),
             revision: 0,
             failed_at_revision: Vec::new(),
@@ -299,6 +303,7 @@ impl SolverState {
         self.occurring_pod_counts = Bits::new();
         self.uncounted.clear();
         self.relaxations = 0;
+        self.is_restricted_by_limits = false;
         self.relaxed_pods.clear();
         self.revision += 1;
     }

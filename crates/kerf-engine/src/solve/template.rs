@@ -4,6 +4,7 @@
 use kerf_api::labels::{self, LabelRules};
 use kerf_api::slim::{HostPort, Labels, Str, Taint};
 
+use super::limits::LimitedRows;
 use crate::bits::Bits;
 use crate::catalogue::{CompiledCatalogue, FitIndex};
 use crate::cluster::{ClusterModel, PoolAvailability, PoolInput};
@@ -30,6 +31,8 @@ pub(crate) struct Template {
     pub(crate) overhead_groups: Vec<OverheadGroup>,
     /// Remaining amount of each limited resource, in nano-units.
     pub(crate) limits: Vec<(ResourceIx, i128)>,
+    /// Rows by what they take from the limits.
+    pub(crate) limited_rows: LimitedRows,
 }
 
 /// Rows on which an equal set of daemons runs, with the daemons' total requests and host ports.
@@ -101,7 +104,14 @@ impl Template {
             fit: FitIndex::new(&allocatable),
             overhead_groups,
             limits: remaining_limits(cluster, pool),
+            limited_rows: LimitedRows::new(catalogue, &spec_limits(cluster, pool)),
         })
+    }
+
+    /// Keeps the rows whose capacity does not exceed the remaining limits, which are in the order of
+    /// the template's.
+    pub(crate) fn keep_within_limits(&self, rows: &mut Bits, limits: &[(ResourceIx, i128)]) {
+        self.limited_rows.keep_within(rows, limits.iter().map(|(_, remaining)| *remaining));
     }
 
     /// Returns the element-wise minimum of the daemon overheads of these rows (spec 02 §6.8).
@@ -156,11 +166,16 @@ fn overhead_groups(
     groups
 }
 
+/// Returns the limits of the pool's spec. A resource that the cluster does not know yet gets an
+/// index that no instance type uses.
+fn spec_limits(cluster: &ClusterModel, pool: &PoolInput) -> Vec<(ResourceIx, i128)> {
+    let mut names = cluster.resource_names.clone();
+    pool.limits.iter().map(|(name, q)| (names.intern(name), q.nanos())).collect()
+}
+
 /// Returns the pool's limits less the capacity of its nodes (spec 02 §4.6).
 fn remaining_limits(cluster: &ClusterModel, pool: &PoolInput) -> Vec<(ResourceIx, i128)> {
-    let mut names = cluster.resource_names.clone();
-    let mut limits: Vec<(ResourceIx, i128)> =
-        pool.limits.iter().map(|(name, q)| (names.intern(name), q.nanos())).collect();
+    let mut limits = spec_limits(cluster, pool);
     for node in cluster.nodes.iter().filter(|n| !n.is_marked_for_deletion && n.pool.as_ref() == Some(&pool.name)) {
         for (resource, remaining) in &mut limits {
             *remaining -= if *resource == ResourceIx::NODES { NANOS_PER_UNIT } else { node.capacity.get(*resource) };

@@ -21,10 +21,11 @@ fn spec_02_53_claims_of_one_pass_share_the_limit() {
         &format!("{TWO_CPUS} \n pool p limit=cpu:3 \n pod a x2 cpu=2 anti=host:*"),
         "claim pool=p types=t pods=a-1 \n unplaced a-2 LimitExceeded",
     );
-    // A claim counts against the limit as the largest type that it could become.
+    // Spec 02 Q19: if the limit does not allow the largest type of every claim, the largest types are
+    // removed.
     check(
         "type s cpu=2 \n type l cpu=8 \n pool p limit=cpu:9 \n pod a x2 cpu=1 anti=host:*",
-        "claim pool=p types=s,l pods=a-1 \n unplaced a-2 LimitExceeded",
+        "claim pool=p types=s pods=a-1 \n claim pool=p types=s pods=a-2",
     );
     check(
         "type s cpu=2 \n type l cpu=8 \n pool p limit=cpu:10 \n pod a x2 cpu=1 anti=host:*",
@@ -39,6 +40,87 @@ fn a_claim_that_narrows_releases_limit_for_others() {
     check(
         "type s cpu=4 mem=32Gi \n type l cpu=8 mem=8Gi \n pool p limit=cpu:11 \n pod a x7 cpu=0.5 mem=5Gi",
         "claim pool=p types=s pods=a-1..6 \n claim pool=p types=s pods=a-7",
+    );
+}
+
+/// Several types of each size, so that a claim lists many types.
+const SIZES: &str = "type t1 cpu=1 mem=4Gi price=0.1 \n type t2 cpu=2 mem=8Gi price=0.2 \n type t4 cpu=4 mem=16Gi price=0.4
+    type t8 cpu=8 mem=32Gi price=0.8 \n type t64 cpu=64 mem=256Gi price=6.4";
+
+#[test]
+fn spec_02_126_limits_that_hold_for_the_smallest_types_do_not_change_the_nodes() {
+    let nodes = |limit: &str| {
+        let fixture = Fixture::new(&format!(
+            "settings search \n {SIZES} \n pool p {limit} \n pod a x12 cpu=0.6 anti=host:app=a labels=app:a \n pod b x20 cpu=0.4"
+        ));
+        let solution = fixture.solve();
+        assert!(solution.unplaced.is_empty(), "{}", solution_text(&fixture.input, &solution));
+        let nodes = solution.claims.iter().map(|claim| {
+            let estimate = claim.launch.estimate.as_ref().unwrap();
+            (claim.pods.clone(), estimate.instance_type.clone(), estimate.price)
+        });
+        nodes.collect::<Vec<_>>()
+    };
+    let unlimited = nodes("");
+    for limit in ["limit=cpu:100", "limit=cpu:40", "limit=cpu:100,mem:200Gi", "limit=cpu:1000,mem:100Gi"] {
+        assert_eq!(nodes(limit), unlimited, "{limit}");
+    }
+}
+
+#[test]
+fn spec_02_126_the_largest_types_are_removed_in_the_resource_that_exceeds_its_limit() {
+    // Either resource may be the one that is short: `c` has the most CPU, `m` the most memory.
+    let types = "type s cpu=2 mem=4Gi \n type c cpu=16 mem=8Gi \n type m cpu=4 mem=64Gi";
+    let two = |limit: &str| format!("{types} \n pool p limit={limit} \n pod a x2 cpu=1 anti=host:*");
+    check(&two("cpu:8,mem:1000Gi"), "claim pool=p types=s,m pods=a-1 \n claim pool=p types=s,m pods=a-2");
+    check(&two("cpu:1000,mem:16Gi"), "claim pool=p types=s,c pods=a-1 \n claim pool=p types=s,c pods=a-2");
+    check(&two("cpu:4,mem:1000Gi"), "claim pool=p types=s pods=a-1 \n claim pool=p types=s pods=a-2");
+    // What is left goes to the claim that was opened first.
+    check(&two("cpu:18,mem:1000Gi"), "claim pool=p types=s,c,m pods=a-1 \n claim pool=p types=s pods=a-2");
+}
+
+#[test]
+fn spec_02_127_min_values_are_kept_when_limits_remove_types() {
+    let types = "type a cpu=2 \n type b cpu=4 \n type c cpu=8";
+    let pool = |limit: u32| {
+        format!("{types} \n pool p limit=cpu:{limit} req=\"type Exists min 2\" \n pod x x2 cpu=1 anti=host:*")
+    };
+    check(&pool(8), "claim pool=p types=a,b pods=x-1 type=a|b(min 2) \n claim pool=p types=a,b pods=x-2 type=a|b(min 2)");
+    check(&pool(7), "claim pool=p types=a,b pods=x-1 type=a|b(min 2) \n unplaced x-2 MinValuesNotMet");
+}
+
+#[test]
+fn spec_02_128_a_spot_claim_keeps_15_types_where_limits_allow() {
+    let types: String = (1..=20).map(|n| format!("type t{n:02} cpu={n} price=0.{n:02} \n ")).collect();
+    let listed = |capacity_type: &str, limit: u32| {
+        let fixture = Fixture::new(&format!(
+            "{} \n pool p limit=cpu:{limit} \n pod x cpu=0.5 anti=host:* \n pod y cpu=0.5 anti=host:*",
+            types.replace("price", &format!("ct={capacity_type} price"))
+        ));
+        let claims = fixture.solve().claims;
+        claims.iter().map(|claim| claim.launch.instance_types.len()).collect::<Vec<_>>()
+    };
+    // 16 CPUs: 15 for the first claim, one for the other. On demand, both have the same share.
+    assert_eq!(listed("spot", 16), [15, 1]);
+    assert_eq!(listed("on-demand", 16), [8, 8]);
+    assert_eq!(listed("spot", 30), [15, 15]);
+    assert_eq!(listed("spot", 39), [20, 19]);
+    assert_eq!(listed("spot", 40), [20, 20]);
+}
+
+// An open claim grows only as far as the other claims leave it room.
+#[test]
+fn spec_02_126_a_claim_does_not_grow_beyond_the_limit() {
+    check(
+        "type s cpu=2 \n type l cpu=8 \n pool p limit=cpu:9 \n pod a x2 cpu=1.5 anti=host:app=a labels=app:a \n pod b cpu=1 \n pod c cpu=1",
+        "claim pool=p types=s pods=a-1 \n claim pool=p types=s pods=a-2 \n claim pool=p types=s pods=b,c",
+    );
+    let fixture = Fixture::new(
+        "type s cpu=2 \n type l cpu=8 \n pool p limit=cpu:5 \n pod a x2 cpu=1.5 anti=host:app=a labels=app:a \n pod b cpu=1",
+    );
+    assert_eq!(
+        solution_text(&fixture.input, &fixture.solve()),
+        "claim pool=p types=s pods=a-1\nclaim pool=p types=s pods=a-2\nunplaced b LimitExceeded\n"
     );
 }
 

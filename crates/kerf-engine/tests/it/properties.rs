@@ -3,6 +3,7 @@
 
 use std::fmt::Write as _;
 
+use kerf_api::quantity::Quantity;
 use kerf_engine::catalogue::{InstanceType, InstanceTypeRef, OfferingState};
 use kerf_engine::{Effort, Input, Solution};
 use proptest::prelude::*;
@@ -97,6 +98,29 @@ proptest! {
         let (first, best) = (Fixture::new(&text).solve(), fixture_with_search(&text).solve());
         prop_assert!(placed_pod_count(&best) >= placed_pod_count(&first));
         prop_assert!(placed_pod_count(&best) > placed_pod_count(&first) || best.price() <= first.price());
+    }
+
+    /// Adds limits to every pool: they hold even if each claim is launched as its largest type (spec
+    /// 02 §4.6), and limits that are not reached change nothing.
+    #[test]
+    fn limits_are_never_exceeded(text in fixture_text(true), cpu in 1..40_i64, gigabytes in 1..120_i64, with_memory: bool) {
+        let memory = if with_memory { format!(",mem:{gigabytes}Gi") } else { String::new() };
+        let limited = fixture_with_search(&text.replace(" weight=", &format!(" limit=cpu:{cpu}{memory} weight=")));
+        let solution = limited.solve();
+        for pool in &limited.input.pools {
+            for (resource, limit) in pool.limits.iter() {
+                let of_nodes: Quantity = Quantity::ZERO;
+                let largest = solution.claims.iter().filter(|claim| claim.pool == pool.name).map(|claim| {
+                    let types = claim.launch.instance_types.iter();
+                    types.filter_map(|name| limited.input.catalogues[0].find(name)?.capacity.get(resource)).max().unwrap_or_default()
+                });
+                let used = largest.fold(of_nodes, |sum, amount| sum + amount);
+                prop_assert!(used <= limit, "pool {}: {resource} {used} of {limit}", pool.name);
+            }
+        }
+        let unlimited = fixture_with_search(&text);
+        let roomy = fixture_with_search(&text.replace(" weight=", " limit=cpu:100000,mem:100000Gi weight="));
+        prop_assert_eq!(solution_text(&unlimited.input, &unlimited.solve()), solution_text(&roomy.input, &roomy.solve()));
     }
 
     #[test]

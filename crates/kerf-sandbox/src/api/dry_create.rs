@@ -47,6 +47,32 @@ pub fn dry_create_built_in(api_version: &str, kind: &str, mut object: Value) -> 
     Some(DryCreateReport { errors, decode_error: None, unknown_fields })
 }
 
+/// Returns the names of the fields that an object of a built-in kind can have at a path, such as
+/// `spec.containers[0]`. Empty if the kind is not built in or declares no fields there.
+pub fn built_in_field_names(api_version: &str, kind: &str, path: &str) -> Vec<String> {
+    let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+    let mut kinds = BUILT_IN_KINDS.iter();
+    let Some(kind) = kinds.find(|known| (known.group, known.version, known.kind) == (group, version, kind)) else {
+        return Vec::new();
+    };
+    let definitions = &schema::definitions().json_schemas;
+    let resolve = |schema: &Value| -> Option<Value> {
+        let reference = schema.get("$ref").or_else(|| schema["allOf"].get(0)?.get("$ref"));
+        match reference.and_then(Value::as_str) {
+            Some(reference) => definitions.get(reference.strip_prefix(schema::SCHEMA_REF_PREFIX)?).cloned(),
+            None => Some(schema.clone()),
+        }
+    };
+    let root = definitions.get(&kind.openapi_definition).cloned();
+    let schema = path.split('.').filter(|step| !step.is_empty()).try_fold(root, |schema, step| {
+        let (name, index) = step.split_once('[').map_or((step, None), |(name, index)| (name, Some(index)));
+        let property = resolve(schema?["properties"].get(name)?)?;
+        Some(if index.is_some() { resolve(&property["items"]) } else { Some(property) })
+    });
+    let names = schema.flatten().and_then(|schema| schema["properties"].as_object().cloned());
+    names.into_iter().flatten().map(|(name, _)| name).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;

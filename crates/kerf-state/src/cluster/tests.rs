@@ -458,6 +458,7 @@ fn input_context() -> crate::InputContext {
         at: Timestamp::from_second(1000).unwrap(),
         instance_types: [("general".into(), [instance_type].into_iter().collect())].into(),
         label_rules: labels::LabelRules::kwok(),
+        node_class_groups: vec!["karpenter.kwok.sh".into(), "g".into()],
         unsupported_storage: kerf_engine::UnsupportedStorage::default(),
     }
 }

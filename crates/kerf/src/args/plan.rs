@@ -56,6 +56,10 @@ pub(crate) struct TypedPlan {
     /// Number of threads; it does not change the plan [default: one per processor].
     #[arg(long, value_name = "NUMBER", value_parser = parse_threads, help_heading = "Decisions")]
     threads: Option<NonZeroUsize>,
+    /// Number of provisioning passes to plan at most; 1 plans only what the controller would do at
+    /// once.
+    #[arg(long, value_name = "NUMBER", default_value_t = PASSES_MAX, value_parser = parse_passes, help_heading = "Decisions")]
+    max_passes: NonZeroUsize,
     /// Exit with code 3 if a condition is true: unschedulable (a pod stays pending), disruption (a
     /// node would be removed or replaced), cost-increase (the cluster would cost more than now);
     /// may be repeated.
@@ -75,6 +79,9 @@ pub(crate) struct TypedPlan {
     instance_type_settings: TypedInstanceTypeSettings,
 }
 
+/// Greatest number of provisioning passes of a plan.
+const PASSES_MAX: NonZeroUsize = NonZeroUsize::new(100).expect("100 is not zero");
+
 /// Validated options of `kerf plan`.
 #[derive(Debug)]
 pub(crate) struct PlanOptions {
@@ -93,6 +100,8 @@ pub(crate) struct PlanOptions {
     pub(crate) seed: u64,
     /// Number of threads; `None` means one per processor.
     pub(crate) threads: Option<NonZeroUsize>,
+    /// Number of provisioning passes that are planned at most.
+    pub(crate) max_passes: NonZeroUsize,
     /// Conditions under which the exit code is 3.
     pub(crate) fail_on: Vec<Gate>,
     /// True if the measurements are part of the output.
@@ -131,6 +140,11 @@ fn parse_time(text: &str) -> Result<Timestamp, String> {
     text.parse().map_err(|_| "expected a date and time with a time zone, for example 2026-03-04T12:00:00Z".to_owned())
 }
 
+fn parse_passes(text: &str) -> Result<NonZeroUsize, String> {
+    let passes = text.parse().ok().filter(|passes| *passes <= PASSES_MAX);
+    passes.ok_or_else(|| format!("expected a number from 1 to {PASSES_MAX}"))
+}
+
 fn parse_threads(text: &str) -> Result<NonZeroUsize, String> {
     text.parse().map_err(|_| "expected a number of at least 1".to_owned())
 }
@@ -162,6 +176,7 @@ impl TypedPlan {
             only: self.only,
             seed: self.seed,
             threads: self.threads,
+            max_passes: self.max_passes,
             fail_on: self.fail_on,
             with_stats: !self.no_stats,
             with_timings: self.timings,

@@ -26,11 +26,15 @@ and node classes in the input are for karpenter.kwok.sh."
 pub(crate) struct TypedValidate {
     #[command(flatten)]
     input: TypedInput,
+    /// Reject unknown fields, API groups that resemble a known one, and disruption budgets that
+    /// cannot be read; --strict=false only warns about them, or ignores them.
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value_t = true, action = clap::ArgAction::Set, help_heading = "Checks")]
+    strict: bool,
 }
 
 impl TypedValidate {
     pub(super) fn resolve(self) -> ValidateOptions {
-        ValidateOptions { input: self.input.resolve() }
+        ValidateOptions { input: self.input.resolve(), is_strict: self.strict }
     }
 }
 
@@ -39,4 +43,6 @@ impl TypedValidate {
 pub(crate) struct ValidateOptions {
     /// Manifests to check.
     pub(crate) input: Vec<InputPath>,
+    /// True if unknown fields, similar API groups and unreadable budgets are problems.
+    pub(crate) is_strict: bool,
 }

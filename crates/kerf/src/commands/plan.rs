@@ -7,7 +7,10 @@ use jiff::Timestamp;
 use kerf_api::duration::Duration;
 use kerf_api::slim::Str;
 use kerf_engine::catalogue::InstanceTypes;
-use kerf_engine::{DisruptionSettings, Effort, Input, Passes, PoolAvailability, ReservedMode, Settings, Solution};
+use kerf_engine::{
+    DisruptionSettings, Effort, Input, NodeClaimInput, NodePlacement, Passes, PoolAvailability, ProvisioningPlan,
+    ReservedMode, Settings, Solution,
+};
 use kerf_runtime::Clock;
 
 use crate::args::{Gate, MinValuesPolicy, PlanOptions, PlanPart, PreferencePolicy};
@@ -86,8 +89,12 @@ fn make_plan(
 
     let settings = Settings { seed: options.seed, ..engine_settings(&options.settings, is_live, threads.get()) };
     let progress = StageProgress::start("finding nodes for pending pods");
-    let solution =
-        (options.only != Some(PlanPart::Disruption)).then(|| kerf_engine::solve(&plan_input.input, &settings));
+    let provisioning = plan_provisioning(options, &plan_input.input, &settings);
+    for text in provisioning.iter().filter(|plan| plan.is_published).flat_map(|plan| passes_note(&plan.all)) {
+        messages.print_note(text);
+    }
+    let nominated = provisioning.as_ref().map(|plan| plan.all.solution.nodes.clone()).unwrap_or_default();
+    let solution = provisioning.filter(|plan| plan.is_published).map(|plan| plan.all.solution);
     let provisioning_seconds = stopwatch.lap();
 
     let unready_notes = solution
@@ -98,9 +105,7 @@ fn make_plan(
     drop(progress);
 
     let progress = StageProgress::start("finding nodes to remove");
-    if let Some(solution) = &solution {
-        nominate(&mut plan_input.input, solution);
-    }
+    nominate(&mut plan_input.input, &nominated);
     let disruption = (options.only != Some(PlanPart::Provisioning)).then(|| {
         let spot_to_spot = options.settings.feature_gates.spot_to_spot_consolidation;
         kerf_engine::disrupt(
@@ -213,7 +218,8 @@ fn unready_pool_notes(input: &mut Input, settings: &Settings, solution: &Solutio
             PoolAvailability::Ready
             | PoolAvailability::Static
             | PoolAvailability::AwaitingLaunch(_)
-            | PoolAvailability::Deleting => None,
+            | PoolAvailability::Deleting
+            | PoolAvailability::OtherProvider(_) => None,
         })
         .collect();
     if causes.is_empty() || solution.unplaced.is_empty() {
@@ -237,11 +243,48 @@ fn unready_pool_notes(input: &mut Input, settings: &Settings, solution: &Solutio
         .collect()
 }
 
-/// Marks the claims of nodes on which the solution places pods as nominated, as the controller
+/// The provisioning passes of a plan.
+struct PlannedProvisioning {
+    all: ProvisioningPlan,
+    /// False if the plan is for disruption only, and needs the passes to know on which nodes pods
+    /// are expected.
+    is_published: bool,
+}
+
+/// Plans provisioning if it is a part of the plan, or if pods of nodes that are being removed are
+/// expected on other nodes.
+fn plan_provisioning(options: &PlanOptions, input: &Input, settings: &Settings) -> Option<PlannedProvisioning> {
+    let is_published = options.only != Some(PlanPart::Disruption);
+    let is_being_removed = |claim: &NodeClaimInput| claim.is_marked_for_disruption;
+    (is_published || input.node_claims.iter().any(is_being_removed)).then(|| PlannedProvisioning {
+        all: kerf_engine::solve_passes(input, settings, options.max_passes.get()),
+        is_published,
+    })
+}
+
+/// Returns a note about the passes, if there are several.
+fn passes_note(plan: &ProvisioningPlan) -> Option<String> {
+    let ProvisioningPlan { solution, passes, is_complete } = plan;
+    if !is_complete {
+        return Some(format!(
+            "provisioning is planned for {passes} passes and not further; {} pods are still pending and may be placed by \
+             later passes",
+            solution.unplaced.len()
+        ));
+    }
+    (*passes > 1).then(|| {
+        format!(
+            "the controller needs {passes} passes for these pods; from the second on, the plan assumes that nodes were \
+             launched as estimated"
+        )
+    })
+}
+
+/// Marks the claims of nodes on which provisioning places pods as nominated, as the controller
 /// does, so that these nodes are not disrupted.
-fn nominate(input: &mut Input, solution: &Solution) {
+fn nominate(input: &mut Input, placements: &[NodePlacement]) {
     let until = NOMINATION_PERIOD.after(input.at);
-    let nominated: BTreeSet<&Str> = solution.nodes.iter().map(|placed| &placed.node).collect();
+    let nominated: BTreeSet<&Str> = placements.iter().map(|placed| &placed.node).collect();
     let provider_ids: BTreeSet<&Str> = input
         .nodes
         .iter()

@@ -9,7 +9,8 @@ use crate::input::{self, ValidationScope};
 use crate::output::{self, Messages};
 
 pub(super) fn run(options: &ValidateOptions, messages: &mut Messages<'_>) -> Result<Exit, CommandFailure> {
-    let loaded = input::load(&options.input, ValidationScope::All, super::available_threads())?;
+    let scope = if options.is_strict { ValidationScope::Strict } else { ValidationScope::All };
+    let loaded = input::load(&options.input, scope, super::available_threads())?;
     for warning in &loaded.warnings {
         messages.print_warning(warning);
     }

@@ -71,6 +71,12 @@ pub(crate) fn split(source: u32, text: &str) -> SplitText<'_> {
     yaml::split(source, text)
 }
 
+/// Returns the text of a document of a YAML stream and the line on which it begins. `number` counts
+/// from 1.
+pub(crate) fn yaml_document(text: &str, number: u32) -> Option<(&str, u32)> {
+    yaml::document(text, number)
+}
+
 /// Removes line and column from a parser's message. They are relative to where the parser began,
 /// and the origin has the correct ones.
 fn without_position(cause: &str) -> String {

@@ -1,6 +1,8 @@
 //! The kinds that Kerf reads (spec 09 section 2.1). All of them are in one table. Objects of any
 //! other kind or version are counted and ignored.
 
+use super::similar_name::most_similar;
+
 /// API group of the AWS node classes.
 pub(super) const AWS_GROUP: &str = "karpenter.k8s.aws";
 
@@ -116,6 +118,28 @@ impl InputKind {
         Some(format!("no matches for kind \"{name}\" in version \"{api_version}\": {next_step}"))
     }
 
+    /// Returns the kind that was probably meant, if Kerf does not read a kind of this API version and
+    /// name and one of both is written almost as one that Kerf reads.
+    pub(crate) fn similar(api_version: &str, name: &str) -> Option<Self> {
+        let written_group = group(api_version);
+        let is_karpenter_group =
+            || most_similar(written_group, GROUPS_DEFINED_BY_KERF).filter(|known| *known != written_group);
+        if let Some(meant) = is_karpenter_group() {
+            let mut of_group = KINDS.iter().filter(|(_, version, ..)| group(version) == meant);
+            let exact = of_group.clone().find(|(_, _, known, _)| *known == name);
+            return exact.or_else(|| of_group.next()).map(|(kind, ..)| *kind);
+        }
+        let is_similar_group = |version: &str| {
+            let known = group(version);
+            known != written_group && most_similar(written_group, [known]).is_some()
+        };
+        let of_similar_group = KINDS.iter().find(|(_, version, known, _)| *known == name && is_similar_group(version));
+        let of_similar_kind = KINDS.iter().find(|(_, version, known, _)| {
+            *version == api_version && *known != name && most_similar(name, [*known]).is_some()
+        });
+        of_similar_group.or(of_similar_kind).map(|(kind, ..)| *kind)
+    }
+
     /// Returns the name of the kind, such as `NodePool`.
     pub(crate) fn name(self) -> &'static str {
         self.row().2
@@ -171,6 +195,27 @@ mod tests {
         assert_eq!(InputKind::of("example.com/v1", "Pod"), None);
         assert_eq!(InputKind::served_version("example.com/v1", "Pod"), None);
         assert!(InputKind::Pod.is_namespaced() && !InputKind::Node.is_namespaced());
+    }
+
+    // spec 09 #24
+    #[test]
+    fn spec_09_24_a_group_or_kind_with_typing_errors_resembles_a_known_one() {
+        let similar = |version, name| InputKind::similar(version, name);
+        assert_eq!(similar("kapenter.sh/v1", "NodePool"), Some(InputKind::NodePool));
+        assert_eq!(similar("karpenter.k8s.asw/v1", "EC2NodeClass"), Some(InputKind::Ec2NodeClass));
+        assert_eq!(similar("app/v1", "Deployment"), Some(InputKind::Deployment));
+        assert_eq!(similar("apps/v1", "Deploymnet"), Some(InputKind::Deployment));
+        for (version, name) in [
+            ("serving.knative.dev/v1", "Service"),
+            ("eks.amazonaws.com/v1", "NodeClass"),
+            ("batch/v1", "CronJob"),
+            ("v1", "ConfigMap"),
+            ("extensions/v1beta1", "Deployment"),
+            ("networking.k8s.io/v1", "Ingress"),
+            ("policy/v1beta1", "PodDisruptionBudget"),
+        ] {
+            assert_eq!(similar(version, name), None, "{version} {name}");
+        }
     }
 
     #[test]

@@ -119,7 +119,7 @@ impl ListOnlyClient<'_> {
         for &(kind, path) in kinds {
             let name = format!("the cluster's {}", kind.plural());
             match self.list(path).await {
-                Ok(text) => sources.push(Source { name, text }),
+                Ok(text) => sources.push(Source { name, text, is_from_folder: false }),
                 // A cluster has only the node classes of its own provider, and may have no storage
                 // API.
                 Err(kube::Error::Api(status)) if status.code == 404 && is_optional_kind(kind) => {}

@@ -14,13 +14,17 @@ use serde::de::DeserializeOwned;
 
 use super::admission::{KindAdmission, node_class_group};
 use super::decode::{FieldProblem, decode};
+use super::decode_objects::{DecodedObjects, decode_all};
 use super::documents::{self, ObjectBody, RawObject};
+use super::field_lines::FieldLines;
 use super::kind::{InputKind, KWOK_GROUP};
 use super::live::{self, SelectorKinds};
 use super::objects::{NamedObject, Objects, ReadObject, ReadResult, RejectedObject, WithOrigin, full_name};
 use super::pod_defaults::{PodDefaults, read_priority_class};
 use super::runtime_class::read_runtime_class;
+use super::skipped_files::{is_no_manifest, skipped_files_warning};
 use super::source::{self, ObjectOrigin, Source, SourceNames};
+use super::suggestion::field_hint;
 use super::validation::{CheckedKind, ValidationScope};
 use super::workloads::{self, Workloads};
 use crate::args::InputPath;
@@ -29,9 +33,6 @@ use crate::output::escape_line;
 
 /// Namespace of objects that do not name one.
 const DEFAULT_NAMESPACE: &str = "default";
-
-/// Minimum number of objects per thread; fewer are decoded on one thread.
-const PARALLEL_MIN_OBJECTS: usize = 512;
 
 /// The objects of the input, with counts and warnings.
 #[derive(Debug)]
@@ -42,6 +43,8 @@ pub(crate) struct Loaded {
     pub(crate) counts: BTreeMap<InputKind, usize>,
     /// Messages that do not prevent a plan.
     pub(crate) warnings: Vec<String>,
+    /// True if the input has an object, of whatever kind.
+    has_objects: bool,
 }
 
 /// Loads all paths. The error lists every problem of every file, and the warnings.
@@ -53,16 +56,16 @@ pub(crate) fn load(
     let (sources, unreadable) = source::read(paths);
     let (loaded, problems) = load_sources(&sources, validation_scope, threads, WorkloadControllers::Absent);
     let loaded = fail_on_problems(loaded, unreadable.into_iter().chain(problems).collect())?;
-    if loaded.counts.is_empty() && loaded.warnings.is_empty() {
+    if !loaded.has_objects {
         let names: Vec<String> = paths.iter().map(ToString::to_string).collect();
         if names.is_empty() {
             let problem = Problem::new("no input: give manifests with -f");
             return Err(CommandFailure::bad_input(problem.with_hint("-f takes files and folders; `-f -` reads stdin")));
         }
-        return Err(CommandFailure::bad_input(
-            Problem::new(format!("no object found in {}", names.join(", ")))
-                .with_hint("folders are searched for *.yaml, *.yml and *.json; `-f -` reads stdin"),
-        ));
+        let problem = Problem::new(format!("no object found in {}", names.join(", ")))
+            .with_hint("folders are searched for *.yaml, *.yml and *.json; `-f -` reads stdin");
+        let warnings = loaded.warnings.into_iter().map(Problem::warning);
+        return Err(CommandFailure::BadInput(std::iter::once(problem).chain(warnings).collect()));
     }
     Ok(loaded)
 }
@@ -118,9 +121,15 @@ fn load_sources(
         warnings: Vec::new(),
         counts: BTreeMap::new(),
         crd_variant: CrdVariant::default(),
+        field_lines: FieldLines::new(sources),
     };
+    let mut skipped_files: Vec<&str> = Vec::new();
     for (source, index) in sources.iter().zip(0..) {
         let split = documents::split(index, &source.text);
+        if is_no_manifest(source, &split) {
+            skipped_files.push(&source.name);
+            continue;
+        }
         for document in split.unreadable {
             loader.add_problem(document.origin, &document.message);
         }
@@ -171,12 +180,14 @@ fn load_sources(
         }
     }
     let ignored = loader.ignored_kinds_warning();
+    let has_objects = !loader.counts.is_empty() || ignored.is_some();
     let Loader { mut problems, mut warnings, counts, .. } = loader;
     problems.sort();
     warnings.sort();
     let problems = problems.into_iter().map(|(_, text)| Problem::new(text)).collect();
-    let warnings = warnings.into_iter().map(|(_, text)| text).chain(ignored).collect();
-    (Loaded { objects, counts, warnings }, problems)
+    let warnings = warnings.into_iter().map(|(_, text)| text).chain(ignored);
+    let warnings = warnings.chain(skipped_files_warning(&skipped_files)).collect();
+    (Loaded { objects, counts, warnings, has_objects }, problems)
 }
 
 struct Loader<'n, 's> {
@@ -193,6 +204,7 @@ struct Loader<'n, 's> {
     counts: BTreeMap<InputKind, usize>,
     /// CRD variant for objects that refer to no node class, such as NodeOverlays.
     crd_variant: CrdVariant,
+    field_lines: FieldLines<'n>,
 }
 
 impl<'s> Loader<'_, 's> {
@@ -209,6 +221,20 @@ impl<'s> Loader<'_, 's> {
                 let name = name_of_body(&object.body).map_or(String::new(), |name| format!(" `{name}`"));
                 let message = format!("{}{name}: {why}", object.kind);
                 self.add_problem(object.origin, &message);
+            }
+            None if self.validation_scope == ValidationScope::Strict
+                && let Some(meant) = InputKind::similar(&object.api_version, &object.kind) =>
+            {
+                let (version, kind) = (&object.api_version, &object.kind);
+                let name = name_of_body(&object.body).map_or(String::new(), |name| format!(" `{name}`"));
+                let field = if kind == meant.name() { "apiVersion" } else { "kind" };
+                let line = self.field_lines.with_field_line(object.origin, &object.body, &format!("{field}: "));
+                let message = format!(
+                    "{kind}{name}: no matches for kind \"{kind}\" in version \"{version}\" (did you mean {} of {}?)",
+                    meant.name(),
+                    meant.api_version()
+                );
+                self.add_problem(line, &message);
             }
             None => {
                 let (version, kind) = (&object.api_version, &object.kind);
@@ -283,13 +309,19 @@ impl<'s> Loader<'_, 's> {
         self.counts.insert(kind, raw_objects.len());
         let DecodedObjects { mut objects, problems, warnings } =
             decode_all(&raw_objects, self.threads, &|body| self.validation_scope.validate(kind, body, read(body)));
-        self.problems.extend(self.messages_with_origin(kind, &raw_objects, &problems));
-        self.warnings.extend(self.messages_with_origin(kind, &raw_objects, &warnings));
+        let problems_with_origin = self.messages_with_origin(kind, &raw_objects, &problems);
+        self.problems.extend(problems_with_origin);
+        let (unknown_fields, warnings) = self.split_unknown_fields(kind, &raw_objects, warnings);
+        let unknown_fields = self.messages_with_origin(kind, &raw_objects, &unknown_fields);
+        self.problems.extend(unknown_fields);
+        let warnings = self.messages_with_origin(kind, &raw_objects, &warnings);
+        self.warnings.extend(warnings);
         objects.retain_mut(|entry| {
             let (namespace, name) = entry.object.identity();
             if name.is_empty() {
                 let problem = FieldProblem::required("metadata.name", "name is required");
-                self.problems.extend(self.messages_with_origin(kind, &raw_objects, &[(entry.origin, problem)]));
+                let messages = self.messages_with_origin(kind, &raw_objects, &[(entry.origin, problem)]);
+                self.problems.extend(messages);
                 return false;
             }
             if kind.is_namespaced() && namespace.is_empty() {
@@ -336,10 +368,36 @@ impl<'s> Loader<'_, 's> {
         self.problems.push((origin, format!("{}: {message}", self.names.display_origin(origin))));
     }
 
+    /// Separates the warnings about unknown fields that are problems, with a hint for each. An object
+    /// with a uid has passed an API server, perhaps a newer one, which knows the field.
+    fn split_unknown_fields(
+        &self,
+        kind: InputKind,
+        raw_objects: &[RawObject<'_>],
+        warnings: Vec<(ObjectOrigin, String)>,
+    ) -> (Vec<(ObjectOrigin, String)>, Vec<(ObjectOrigin, String)>) {
+        if self.validation_scope != ValidationScope::Strict {
+            return (Vec::new(), warnings);
+        }
+        let unknown_field = |text: &str| text.strip_prefix("unknown field \"")?.strip_suffix('"').map(str::to_owned);
+        let (mut problems, mut others) = (Vec::new(), Vec::new());
+        for (origin, text) in warnings {
+            let is_stored = || {
+                let tree = raw_object_at(raw_objects, origin).body.tree();
+                tree.is_ok_and(|tree| tree["metadata"]["uid"].as_str().is_some_and(|uid| !uid.is_empty()))
+            };
+            match unknown_field(&text) {
+                Some(path) if !is_stored() => problems.push((origin, text + &field_hint(kind, &path))),
+                Some(_) | None => others.push((origin, text)),
+            }
+        }
+        (problems, others)
+    }
+
     /// Returns remarks on objects, each prefixed with the origin, kind and name of its object. The
     /// remarks are sorted by object; each object is parsed once, however many remarks it has.
     fn messages_with_origin<R: fmt::Display>(
-        &self,
+        &mut self,
         kind: InputKind,
         raw_objects: &[RawObject<'_>],
         remarks: &[(ObjectOrigin, R)],
@@ -348,10 +406,14 @@ impl<'s> Loader<'_, 's> {
         let mut messages = Vec::with_capacity(remarks.len());
         for remarks_on_object in remarks.chunk_by(|a, b| a.0 == b.0) {
             let Some((origin, _)) = remarks_on_object.first() else { continue };
-            let name = name_of_body(&raw_object_at(raw_objects, *origin).body);
+            let body = &raw_object_at(raw_objects, *origin).body;
+            let name = name_of_body(body);
             let object = name.map_or_else(|| kind.to_owned(), |name| format!("{kind} `{name}`"));
-            let prefix = format!("{}: {object}", self.names.display_origin(*origin));
-            messages.extend(remarks_on_object.iter().map(|(_, remark)| (*origin, format!("{prefix}: {remark}"))));
+            for (_, remark) in remarks_on_object {
+                let remark = remark.to_string();
+                let line = self.field_lines.with_field_line(*origin, body, &remark);
+                messages.push((line, format!("{}: {object}: {remark}", self.names.display_origin(line))));
+            }
         }
         messages
     }
@@ -363,61 +425,6 @@ impl<'s> Loader<'_, 's> {
         let objects = if total == 1 { "object" } else { "objects" };
         (total > 0).then(|| format!("ignored {total} {objects} of kinds that Kerf does not read: {}", kinds.join(", ")))
     }
-}
-
-/// Result of decoding a number of objects.
-struct DecodedObjects<T> {
-    objects: Vec<WithOrigin<T>>,
-    problems: Vec<(ObjectOrigin, FieldProblem)>,
-    warnings: Vec<(ObjectOrigin, String)>,
-}
-
-/// Decodes all objects in order, on several threads if there are enough objects.
-fn decode_all<T: Send>(
-    raw_objects: &[RawObject<'_>],
-    threads: NonZeroUsize,
-    read: &(dyn Fn(&ObjectBody<'_>) -> ReadResult<T> + Sync),
-) -> DecodedObjects<T> {
-    let threads = threads.get().min(raw_objects.len() / PARALLEL_MIN_OBJECTS).max(1);
-    if threads == 1 {
-        return decode_chunk(raw_objects, read);
-    }
-    let parts: Vec<DecodedObjects<T>> = std::thread::scope(|scope| {
-        let parts = raw_objects.chunks(raw_objects.len().div_ceil(threads));
-        let workers: Vec<_> = parts.map(|part| scope.spawn(move || decode_chunk(part, read))).collect();
-        let results =
-            workers.into_iter().map(|worker| worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
-        results.collect()
-    });
-    let mut parts = parts.into_iter();
-    let first = parts.next().unwrap_or_else(|| decode_chunk(&[], read));
-    parts.fold(first, |mut all, part| {
-        all.objects.extend(part.objects);
-        all.problems.extend(part.problems);
-        all.warnings.extend(part.warnings);
-        all
-    })
-}
-
-fn decode_chunk<T>(
-    raw_objects: &[RawObject<'_>],
-    read: &dyn Fn(&ObjectBody<'_>) -> ReadResult<T>,
-) -> DecodedObjects<T> {
-    let mut decoded =
-        DecodedObjects { objects: Vec::with_capacity(raw_objects.len()), problems: Vec::new(), warnings: Vec::new() };
-    for RawObject { origin, body, .. } in raw_objects {
-        match read(body) {
-            Ok(ReadObject { object, warnings }) => {
-                decoded.objects.push(WithOrigin { origin: *origin, object });
-                decoded.warnings.extend(warnings.into_iter().map(|warning| (*origin, warning)));
-            }
-            Err(RejectedObject { problems, warnings }) => {
-                decoded.problems.extend(problems.into_iter().map(|problem| (*origin, problem)));
-                decoded.warnings.extend(warnings.into_iter().map(|warning| (*origin, warning)));
-            }
-        }
-    }
-    decoded
 }
 
 /// Returns the raw object at an origin; the slice is sorted by origin.
@@ -457,7 +464,7 @@ fn name_of_body(body: &ObjectBody<'_>) -> Option<String> {
 /// Loads the objects of one text, for the tests of other modules.
 #[cfg(test)]
 pub(crate) fn load_text(text: &str, threads: NonZeroUsize) -> Result<Objects, Vec<Problem>> {
-    let sources = [Source { name: "text".to_owned(), text: text.to_owned() }];
+    let sources = [Source { name: "text".to_owned(), text: text.to_owned(), is_from_folder: false }];
     let (loaded, problems) =
         load_sources(&sources, ValidationScope::SuspiciousOnly, threads, WorkloadControllers::Absent);
     if problems.is_empty() { Ok(loaded.objects) } else { Err(problems) }

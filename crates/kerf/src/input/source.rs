@@ -19,6 +19,8 @@ pub(crate) struct Source {
     /// Name for messages: the path, `stdin`, or the list of a live cluster.
     pub(crate) name: String,
     pub(crate) text: String,
+    /// True for a file that was found in a folder. It need not be a manifest.
+    pub(crate) is_from_folder: bool,
 }
 
 /// The origin of an object: its position in the input.
@@ -72,7 +74,7 @@ pub(crate) fn read(inputs: &[InputPath]) -> (Vec<Source>, Vec<Problem>) {
         match input {
             InputPath::Stdin => reader.read_stdin(),
             InputPath::Path(path) if path.is_dir() => reader.read_folder(path),
-            InputPath::Path(path) => reader.read_file(path),
+            InputPath::Path(path) => reader.read_file(path, false),
         }
     }
     (reader.sources, reader.problems)
@@ -95,11 +97,11 @@ impl SourceReader {
         }
         let mut bytes = Vec::new();
         let outcome = std::io::stdin().lock().read_to_end(&mut bytes);
-        self.add_source("stdin".to_owned(), outcome.map(|_| bytes));
+        self.add_source("stdin".to_owned(), outcome.map(|_| bytes), false);
     }
 
-    fn read_file(&mut self, path: &Path) {
-        self.add_source(path.display().to_string(), std::fs::read(path));
+    fn read_file(&mut self, path: &Path, is_from_folder: bool) {
+        self.add_source(path.display().to_string(), std::fs::read(path), is_from_folder);
     }
 
     fn read_folder(&mut self, folder: &Path) {
@@ -122,7 +124,7 @@ impl SourceReader {
                         .extension()
                         .is_some_and(|extension| EXTENSIONS.iter().any(|known| extension.eq_ignore_ascii_case(known)))
                     {
-                        self.read_file(&entry);
+                        self.read_file(&entry, true);
                     }
                 }
             }
@@ -130,7 +132,7 @@ impl SourceReader {
         }
     }
 
-    fn add_source(&mut self, name: String, bytes: std::io::Result<Vec<u8>>) {
+    fn add_source(&mut self, name: String, bytes: std::io::Result<Vec<u8>>, is_from_folder: bool) {
         let bytes = match bytes {
             Ok(bytes) => bytes,
             Err(cause) => {
@@ -143,7 +145,7 @@ impl SourceReader {
                 if text.starts_with('\u{feff}') {
                     text.remove(0);
                 }
-                self.sources.push(Source { name, text });
+                self.sources.push(Source { name, text, is_from_folder });
             }
             Err(cause) => {
                 let valid = cause.utf8_error().valid_up_to();

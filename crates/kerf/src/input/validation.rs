@@ -10,6 +10,7 @@ use kerf_api::kwoknodeclass::KWOKNodeClass;
 use kerf_api::labels::LabelRules;
 use kerf_api::nodeclaim::NodeClaim;
 use kerf_api::nodepool::NodePool;
+use kerf_api::schedule::{BudgetError, BudgetProblem, budget_errors};
 use kerf_api::slim::{
     DaemonSet, Node, Pod, PodDisruptionBudget, PodSpec, ResourceList, TaintEffect, Toleration, TolerationOperator,
     TopologySpreadConstraint,
@@ -21,6 +22,7 @@ use super::decode::{FieldProblem, remove_field_at};
 use super::documents::ObjectBody;
 use super::kind::{AWS_GROUP, InputKind};
 use super::objects::{NamedObject, ReadObject, ReadResult, RejectedObject};
+use super::suggestion::schedule_hint;
 use super::workloads::Workload;
 
 /// Selects the objects that are validated.
@@ -30,6 +32,9 @@ pub(crate) enum ValidationScope {
     SuspiciousOnly,
     /// All objects.
     All,
+    /// All objects. Unknown fields, API groups that resemble a known one, and budgets that cannot be
+    /// read are problems, too.
+    Strict,
 }
 
 impl ValidationScope {
@@ -42,7 +47,7 @@ impl ValidationScope {
         outcome: ReadResult<T>,
     ) -> ReadResult<T> {
         let is_validated = match self {
-            Self::All => true,
+            Self::All | Self::Strict => true,
             Self::SuspiciousOnly => outcome.as_ref().is_ok_and(|read_object| read_object.object.is_suspicious()),
         };
         if !is_validated {
@@ -90,6 +95,11 @@ pub(super) trait CheckedKind {
 
     /// Returns all failures of the object.
     fn failures(&self) -> Vec<String>;
+
+    /// Returns the problems of fields that a controller uses as far as it can read them.
+    fn unreadable_fields(&self) -> Vec<String> {
+        Vec::new()
+    }
 }
 
 /// The effect on a plan of an object that fails a controller's checks. `kerf validate` rejects it.
@@ -108,6 +118,26 @@ impl CheckedKind for NodePool {
         let is_aws = self.spec.template.spec.node_class_ref.group == AWS_GROUP;
         let rules = if is_aws { LabelRules::aws() } else { LabelRules::kwok() };
         nodepool::failures(&self.spec, &rules)
+    }
+
+    fn unreadable_fields(&self) -> Vec<String> {
+        let budgets = self.spec.disruption.as_ref().and_then(|disruption| disruption.budgets.as_deref());
+        let budgets = budgets.unwrap_or_default();
+        let errors = budget_errors(budgets).into_iter();
+        let text = |error: BudgetError| {
+            let hint = match &error.problem {
+                BudgetProblem::Schedule { text, .. } => schedule_hint(text),
+                BudgetProblem::Duration(_) | BudgetProblem::Nodes(_) => None,
+            };
+            let hint = hint.map(|hint| format!("; {hint}")).unwrap_or_default();
+            let field = match &error.problem {
+                BudgetProblem::Schedule { .. } => "schedule",
+                BudgetProblem::Duration(_) => "duration",
+                BudgetProblem::Nodes(_) => "nodes",
+            };
+            format!("spec.disruption.budgets[{}].{field}: {}{hint}", error.index, error.problem)
+        };
+        errors.map(text).collect()
     }
 }
 
@@ -131,7 +161,10 @@ impl ValidationScope {
     /// Checks what a controller checks before it uses the object. If all objects are validated, one
     /// that fails is rejected.
     pub(super) fn check<K: CheckedKind>(self, mut read_object: ReadObject<K>) -> ReadResult<K> {
-        let failures = read_object.object.failures();
+        let mut failures = read_object.object.failures();
+        if self == Self::Strict {
+            failures.extend(read_object.object.unreadable_fields());
+        }
         if failures.is_empty() {
             return Ok(read_object);
         }
@@ -141,7 +174,7 @@ impl ValidationScope {
                 read_object.warnings.extend(failures.into_iter().map(|failure| format!("{failure}; it has no effect")));
                 Ok(read_object)
             }
-            (Self::All, _) => {
+            (Self::All | Self::Strict, _) => {
                 let problem = |message: String| FieldProblem { path: String::new(), message };
                 let problems = failures.into_iter().map(problem).collect();
                 Err(RejectedObject { problems, warnings: read_object.warnings })

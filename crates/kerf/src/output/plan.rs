@@ -236,7 +236,7 @@ impl<'s> PublishedProvisioning<'s> {
             let reason = &unplaced.reason;
             let message = match notes.get(&unplaced.pod) {
                 Some(note) => format!("{reason}; {note}"),
-                None => reason.to_string(),
+                None => solution.reason_text(reason),
             };
             PublishedUnschedulable { pod: &unplaced.pod, code: reason.code(), message }
         });

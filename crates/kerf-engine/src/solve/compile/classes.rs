@@ -10,7 +10,7 @@ use smallvec::SmallVec;
 
 use super::groups::{self, SpreadGroups};
 use crate::cluster::{PreferencePolicy, needs_devices, ports, selection};
-use crate::explain::Reason;
+use crate::explain::{self, Reason};
 use crate::pod::relax::{Relaxation, last_resorts, relax, relax_in_place};
 use crate::pod::requests;
 use crate::pod::requirements::{
@@ -50,7 +50,7 @@ pub(crate) fn add_pending_pod(
     pod: &Pod,
     default_spread: Rc<[TopologySpreadConstraint]>,
 ) {
-    let reason = exclusion_reason(problem, pod).or_else(|| problem.pools.is_empty().then_some(Reason::NoPools));
+    let reason = exclusion_reason(problem, pod).or_else(|| problem.pools.is_empty().then(|| no_pools_reason(problem, pod)));
     if let Some(reason) = reason {
         problem.excluded_pods.push((pod.namespaced_name(), reason));
         return;
@@ -97,6 +97,16 @@ fn add_unmovable_pod(problem: &mut SchedulingProblem, state: &mut SolverState, p
     let ix = add_pod(problem, state, &stripped, Rc::new([]));
     problem.pods[ix.0 as usize].attachments = attachments.into_boxed_slice();
     ix
+}
+
+/// Returns why a pod is excluded if Kerf serves no pool.
+fn no_pools_reason(problem: &SchedulingProblem, pod: &Pod) -> Reason {
+    let alternatives = node_affinity_alternatives(&pod.spec, &problem.cluster.label_rules);
+    if explain::may_be_served(&problem.cluster, &alternatives, &pod.spec.tolerations) {
+        Reason::OtherProvider(Vec::new())
+    } else {
+        Reason::NoPools
+    }
 }
 
 /// Returns why a running pod cannot be placed on any target. `None` if it may be.

@@ -20,6 +20,12 @@ pub(super) fn has_several_documents(text: &str) -> bool {
     text.lines().skip(1).any(|line| after_document_marker(line).is_some())
 }
 
+/// Returns the text and the first line of a document, given by its number from 1.
+pub(super) fn document(text: &str, number: u32) -> Option<(&str, u32)> {
+    let index = usize::try_from(number.checked_sub(1)?).ok()?;
+    documents(text).get(index).map(|document| (document.text, document.line))
+}
+
 /// Splits a YAML text into objects.
 pub(super) fn split(source: u32, text: &str) -> SplitText<'_> {
     let mut splitter = YamlSplitter { items: 0, split: SplitText::default() };

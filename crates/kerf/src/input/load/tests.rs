@@ -10,7 +10,7 @@ const ONE: NonZeroUsize = NonZeroUsize::MIN;
 /// Loads texts as if they were files.
 fn load_texts(texts: &[(&str, &str)]) -> Result<Loaded, Vec<String>> {
     let sources: Vec<Source> =
-        texts.iter().map(|(name, text)| Source { name: (*name).to_owned(), text: (*text).to_owned() }).collect();
+        texts.iter().map(|(name, text)| Source { name: (*name).to_owned(), text: (*text).to_owned(), is_from_folder: false }).collect();
     let (loaded, problems) = load_sources(&sources, ValidationScope::SuspiciousOnly, ONE, WorkloadControllers::Absent);
     if problems.is_empty() { Ok(loaded) } else { Err(problems.iter().map(Problem::to_string).collect()) }
 }
@@ -104,7 +104,7 @@ fn the_number_of_threads_does_not_change_the_result() {
         })
         .collect();
     let text = format!(r#"{{"apiVersion":"v1","kind":"List","items":[{}]}}"#, items.join(",\n"));
-    let sources = [Source { name: "x".to_owned(), text }];
+    let sources = [Source { name: "x".to_owned(), text, is_from_folder: false }];
     let read = |threads: usize| {
         let (loaded, problems) = load_sources(
             &sources,
@@ -149,7 +149,7 @@ spec:
 // The pattern of the CRD accepts durations of more than 2^63 nanoseconds, but they have no value.
 #[test]
 fn a_duration_without_a_value_is_a_problem_if_all_objects_are_validated() {
-    let sources = [Source { name: "x".to_owned(), text: POOL_OF_10000_YEARS.to_owned() }];
+    let sources = [Source { name: "x".to_owned(), text: POOL_OF_10000_YEARS.to_owned(), is_from_folder: false }];
     let (_, problems) = load_sources(&sources, ValidationScope::All, ONE, WorkloadControllers::Absent);
     let problems: Vec<String> = problems.iter().map(Problem::to_string).collect();
     assert_eq!(

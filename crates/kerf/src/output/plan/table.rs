@@ -22,7 +22,8 @@ pub(super) fn render(plan: &PublishedPlan<'_>) -> String {
         ("Pods on existing nodes", existing_nodes_table(&plan.provisioning.existing_nodes)),
         ("Unschedulable pods", unschedulable_table(&plan.provisioning.unschedulable)),
         ("Nodes to remove", commands_table(&plan.disruption.commands)),
-        ("Nodes that stay", blocked_nodes_table(&plan.disruption.blocked)),
+        ("Nodes that are being removed", blocked_nodes_table(plan.disruption.blocked.iter().filter(is_being_removed))),
+        ("Nodes that stay", blocked_nodes_table(plan.disruption.blocked.iter().filter(|block| !is_being_removed(block)))),
     ];
     let mut text = String::new();
     for (title, table) in sections.iter().filter(|(_, table)| !table.is_empty()) {
@@ -94,8 +95,14 @@ fn commands_table(commands: &[PublishedCommand<'_>]) -> String {
     )
 }
 
+/// Returns true if the node is not among the nodes that stay: it is being deleted, or a controller
+/// carries out a command that removes it.
+fn is_being_removed(block: &&PublishedBlock<'_>) -> bool {
+    matches!(block.code, "AlreadyDisrupting" | "Deleting")
+}
+
 /// One row per reason.
-fn blocked_nodes_table(nodes: &[PublishedBlock<'_>]) -> String {
+fn blocked_nodes_table<'n>(nodes: impl Iterator<Item = &'n PublishedBlock<'n>>) -> String {
     let mut rows: BTreeMap<(&str, &str), Vec<&str>> = BTreeMap::new();
     for node in nodes {
         rows.entry((node.code, &node.message)).or_default().push(node.node);
