@@ -77,7 +77,7 @@ pub use launch_facts::{LaunchFacts, LaunchWait};
 pub(crate) use pass::{PlacementPass, PlacementTarget, UnplacedReason};
 pub(crate) use price_bound::lower_bound_price;
 pub(crate) use problem::{PodIx, SchedulingProblem};
-pub(crate) use search::search_cheaper;
+pub(crate) use search::{run_first_fit, search_cheaper};
 pub(crate) use solution::launch_rank;
 pub(crate) use solution::{LaunchCache, node_placements, planned_claims};
 pub use solution::{LaunchEstimate, LaunchOptions, NodePlacement, PlannedClaim, Solution, SolveStats, UnplacedPod};

@@ -158,3 +158,91 @@ async fn an_invalid_pool_has_a_failed_validation_condition() {
     env.wait(3).await;
     assert_eq!(ignored(), [json!(["half", "karpenter.sh/capacity-type", ["on-demand"], ["xspot", "yspot"]])]);
 }
+
+fn condition_message(pool: &NodePool, kind: &str) -> String {
+    let conditions = &pool.status.as_ref().unwrap().conditions;
+    conditions.iter().find(|condition| condition.condition_type == kind).unwrap().message.clone()
+}
+
+// spec 04 §8.5: admission accepts the schedule, and no node of the pool would ever be disrupted.
+#[tokio::test(start_paused = true)]
+async fn a_pool_whose_budgets_cannot_be_read_has_a_condition_and_an_event() {
+    let env = TestEnv::start().await;
+    let budgets = |schedule: &str| {
+        json!({"disruption": {"budgets": [{"nodes": "10%"}, {"nodes": "0", "schedule": schedule, "duration": "8h"}]}})
+    };
+    env.create::<NodePool>(pool("night", budgets("0 19-8 * * *"))).await;
+    env.wait(3).await;
+    let night = get(&env, "night").await;
+    assert_eq!(pool_condition(&night, "DisruptionBudgetsValid"), "False/InvalidDisruptionBudget");
+    let message = condition_message(&night, "DisruptionBudgetsValid");
+    assert!(
+        message.starts_with(
+            "no node of the NodePool is disrupted until its budgets can be read: spec.disruption.budgets[1], invalid schedule \
+             \"0 19-8 * * *\""
+        ),
+        "{message}"
+    );
+    assert_eq!(env.events("InvalidDisruptionBudget"), [("night".to_owned(), message)]);
+    // The pool still launches nodes.
+    assert_eq!(pool_condition(&night, "Ready"), "True/Ready");
+    assert_eq!(pool_condition(&get(&env, "general").await, "DisruptionBudgetsValid"), "absent");
+
+    env.patch::<NodePool>("night", json!({"spec": budgets("0 19 * * *")})).await;
+    env.wait(3).await;
+    assert_eq!(pool_condition(&get(&env, "night").await, "DisruptionBudgetsValid"), "absent");
+    assert_eq!(env.events("InvalidDisruptionBudget").len(), 1);
+}
+
+// spec 04 §8.5
+#[tokio::test(start_paused = true)]
+async fn a_static_pool_without_the_feature_gate_has_a_condition_and_an_event() {
+    let env = TestEnv::start().await;
+    env.create::<NodePool>(pool("fixed", json!({"replicas": 2}))).await;
+    env.wait(3).await;
+    let fixed = get(&env, "fixed").await;
+    assert_eq!(pool_condition(&fixed, "StaticCapacityEnabled"), "False/FeatureGateDisabled");
+    let message = condition_message(&fixed, "StaticCapacityEnabled");
+    assert!(message.contains("spec.replicas is 2") && message.contains("FEATURE_GATES=StaticCapacity=true"), "{message}");
+    assert_eq!(env.events("StaticCapacityDisabled"), [("fixed".to_owned(), message)]);
+    assert_eq!(pool_condition(&fixed, "Ready"), "True/Ready");
+
+    let mut env = TestEnv::without_controllers().await;
+    env.settings.static_capacity = true;
+    env.create::<NodePool>(pool("fixed", json!({"replicas": 0}))).await;
+    let cloud = Kwok::new(env.server.client_as("kwok"), env.clock, built_in_catalogue());
+    let env = env.start_controllers(Arc::new(cloud)).await;
+    env.wait(3).await;
+    assert_eq!(pool_condition(&get(&env, "fixed").await, "StaticCapacityEnabled"), "absent");
+}
+
+// spec 02 #130: AWS owns the NodePools of EKS Auto Mode, and their status.
+#[tokio::test(start_paused = true)]
+async fn spec_02_130_pools_of_other_providers_are_never_written() {
+    let mut env = TestEnv::without_controllers().await;
+    let (lines, _log) = CapturedLog::capture(Level::Info, env.clock);
+    let auto = json!({"template": {"spec": {"nodeClassRef": {"group": "eks.amazonaws.com", "kind": "NodeClass"}},
+        "metadata": {"labels": {"mode": "auto"}}}});
+    env.create::<NodePool>(pool("auto", auto)).await;
+    env.create::<NodePool>(pool("general", json!({}))).await;
+    let before = get(&env, "auto").await;
+    let cloud = Kwok::new(env.server.client_as("kwok"), env.clock, built_in_catalogue());
+    env = env.start_controllers(Arc::new(cloud)).await;
+    env.wait(3).await;
+    env.pending_pod("for-auto", "1", json!({"nodeSelector": {"mode": "auto"}})).await;
+    env.pending_pod("too-large", "9999", json!({})).await;
+    env.wait(600).await;
+    assert_eq!(get(&env, "auto").await, before, "Kerf writes nothing to the pool");
+    let ignored = lines.with_message("ignoring nodepool, its node class belongs to another provider");
+    assert_eq!(ignored.len(), 1, "one line per pool: {ignored:?}");
+    assert_eq!(ignored[0]["NodePool"]["name"], "auto");
+    assert!(env.claims().await.is_empty());
+    let events = env.events("FailedScheduling");
+    for pod in ["for-auto", "too-large"] {
+        let messages: Vec<&String> = events.iter().filter(|(name, _)| name == pod).map(|(_, text)| text).collect();
+        assert!(!messages.is_empty(), "{pod}");
+        for message in messages {
+            assert!(message.ends_with("; not considered: 1 NodePool of eks.amazonaws.com"), "{pod}: {message}");
+        }
+    }
+}

@@ -22,7 +22,7 @@ use crate::price::Price;
 use crate::resources::ResourceIx;
 use crate::solve::{
     LaunchCache, NodePlacement, PlacementPass, PlacementTarget, PlannedClaim, PodIx, SchedulingProblem, SolverState,
-    lower_bound_price, node_placements, planned_claims, search_cheaper,
+    lower_bound_price, node_placements, planned_claims, run_first_fit, search_cheaper,
 };
 
 /// Maximum number of further passes, in other orders of pods, in a search for cheaper nodes.
@@ -153,7 +153,7 @@ impl Simulator {
 
     fn run_removal(&mut self, removed: &[NodeIx], purpose: Purpose, avoided: Bits) -> SimulationResult {
         let (mut pass, queue) = begin_pass_without(&self.problem, &mut self.state, removed, avoided, purpose);
-        pass.run(&queue);
+        run_first_fit(&mut pass, &queue);
         let result = collect_result(&mut pass, &mut self.launches);
         pass.state.roll_back();
         self.state = pass.state;
@@ -165,7 +165,7 @@ impl Simulator {
     pub(crate) fn estimate_removal(&mut self, removed: &[NodeIx]) -> Option<SimulationEstimate> {
         let (avoided, purpose) = (self.in_consolidate_after.clone(), Purpose::Consolidation);
         let (mut pass, queue) = begin_pass_without(&self.problem, &mut self.state, removed, avoided, purpose);
-        pass.run(&queue);
+        run_first_fit(&mut pass, &queue);
         let would_run = |pod: &PodIx| match pass.state.placements[pod.0 as usize] {
             None => pass.problem.pods[pod.0 as usize].node.is_none(),
             Some(PlacementTarget::Node(node)) => pass.problem.cluster.nodes[node].is_initialized,
@@ -192,7 +192,7 @@ impl Simulator {
     ) -> Option<SimulationResult> {
         let (avoided, purpose) = (self.in_consolidate_after.clone(), Purpose::Consolidation);
         let (mut pass, queue) = begin_pass_without(&self.problem, &mut self.state, removed, avoided, purpose);
-        pass.run(&queue);
+        run_first_fit(&mut pass, &queue);
         let result = if lower_bound_price(&mut pass) < max_price {
             pass.state.undo_pass();
             search_cheaper(&mut pass, &queue, CHEAPER_SEARCH_MAX_PASSES * queue.len());

@@ -1,10 +1,10 @@
 //! What an open claim takes from the limits of its pool while a pass runs.
 //!
-//! The first pass of a pool whose limits reject a pod counts a claim as Karpenter does: as the
-//! largest type that it could become when it was opened. So a few claims with many types use up the
-//! limits. All other passes count a claim as the smallest types that it needs, and grow this amount
-//! when more pods need larger types. The limits hold for these amounts at any time; `shrink_claims`
-//! makes them hold for every type that a claim lists.
+//! The first pass counts a claim as Karpenter does: as the largest type that it could become when it
+//! was opened. So a few claims with many types use up the limits. All other passes count a claim as
+//! the smallest types that it needs, and grow this amount when more pods need larger types. The
+//! limits hold for these amounts at any time; `shrink_claims` makes them hold for every type that a
+//! claim lists.
 
 use super::class::PodClass;
 use super::limits::{self, LimitAmounts};
@@ -110,17 +110,15 @@ impl PlacementPass<'_> {
     }
 
     /// Removes the rows of an open claim whose capacity exceeds what the other claims leave of the
-    /// limits. Returns true if that removes a row.
-    pub(super) fn drop_rows_beyond_limits(&self, claim: usize, rows: &mut Bits) -> bool {
+    /// limits.
+    pub(super) fn drop_rows_beyond_limits(&self, claim: usize, rows: &mut Bits) {
         let open_claim = &self.state.claims[claim];
         let limited_rows = &self.problem.templates[open_claim.template].limited_rows;
         if !self.counts_smallest_types || limited_rows.is_empty() {
-            return false;
+            return;
         }
-        let before = rows.clone();
         let remaining = self.state.limits[open_claim.template].iter().zip(&open_claim.counted_in_limits);
         limited_rows.keep_within(rows, remaining.map(|((_, remaining), own)| remaining + own));
-        *rows != before
     }
 
     /// Counts every open claim as the smallest types that it needs from now on. Returns true if
@@ -147,27 +145,17 @@ impl PlacementPass<'_> {
         self.problem.templates.iter().any(|template| !template.limited_rows.is_empty())
     }
 
-    /// Returns what the limits of a pool would leave without its open claims.
-    pub(super) fn limits_without_claims(&self, template: usize) -> LimitAmounts {
-        let mut amounts: LimitAmounts = self.state.limits[template].iter().map(|(_, amount)| *amount).collect();
-        for claim in self.state.claims.iter().filter(|claim| claim.template == template) {
-            amounts.iter_mut().zip(&claim.counted_in_limits).for_each(|(sum, amount)| *sum += amount);
-        }
-        amounts
-    }
-
-    /// Records whether the pool had more types for a rejected pod if its open claims took nothing
-    /// from the limits.
-    pub(super) fn record_limit_rejection(&mut self, template_ix: usize, pod_class: &PodClass) {
+    /// Records whether the open claims of a pool restrict what a new claim with this pod could be.
+    pub(super) fn record_limit_restriction(&mut self, template_ix: usize, pod_class: &PodClass) {
         let template = &self.problem.templates[template_ix];
-        if self.state.is_restricted_by_limits || !self.counts_smallest_types || template.limited_rows.is_empty() {
+        if self.state.is_restricted_by_limits || template.limited_rows.is_empty() {
             return;
         }
-        let mut rows = template.rows.clone();
-        template.fit.keep_fitting(&mut rows, &pod_class.requests);
-        let mut within_now = rows.clone();
-        template.keep_within_limits(&mut within_now, &self.state.limits[template_ix]);
-        template.limited_rows.keep_within(&mut rows, self.limits_without_claims(template_ix).into_iter());
-        self.state.is_restricted_by_limits = within_now != rows;
+        let mut at_start = template.rows.clone();
+        template.fit.keep_fitting(&mut at_start, &pod_class.requests);
+        template.keep_within_limits(&mut at_start, &self.limits_at_start[template_ix]);
+        let mut now = at_start.clone();
+        template.keep_within_limits(&mut now, &self.state.limits[template_ix]);
+        self.state.is_restricted_by_limits = now != at_start;
     }
 }

@@ -23,7 +23,7 @@ use crate::bits::Bits;
 use crate::catalogue::RowView;
 use crate::price::Price;
 use crate::requirement_table::RequirementSetIx;
-use crate::resources::Amounts;
+use crate::resources::{Amounts, ResourceIx};
 use crate::topology::{GroupIx, GroupKind, TopologyKeyIx};
 
 /// The order in which open claims are offered to a pod.
@@ -98,6 +98,12 @@ pub(crate) struct PlacementPass<'p> {
     /// True if open claims count against limits as the smallest types that they need (see
     /// `SearchVariant::shrink_claims_to_limits`).
     pub(super) counts_smallest_types: bool,
+    /// True if the pass left a pod unplaced under Karpenter's rule for limits, and then counted claims
+    /// as the smallest types that they need.
+    pub(super) left_pods_to_limits: bool,
+    /// What the limits of each pool left when the pass started. Empty if no pool limits a resource of
+    /// instance types.
+    pub(super) limits_at_start: Vec<Vec<(ResourceIx, i128)>>,
     /// Requests of pods that must later fit on the host of the pod that is being placed.
     pub(crate) colocated_requests: Option<Amounts>,
     /// A topology key without an allowed domain for the pod that is being placed, before its last
@@ -121,6 +127,8 @@ impl<'p> PlacementPass<'p> {
             search_variant: SearchVariant::default(),
             allows_last_resort: false,
             counts_smallest_types: false,
+            left_pods_to_limits: false,
+            limits_at_start: Vec::new(),
             colocated_requests: None,
             blocking_key: None,
             launched_nodes: Arc::default(),
@@ -142,6 +150,7 @@ impl<'p> PlacementPass<'p> {
         // and a pod that Karpenter places must not lose its capacity to one.
         self.allows_last_resort = self.claim_order != ClaimOrder::FewestPods;
         self.counts_smallest_types = self.search_variant.shrink_claims_to_limits;
+        self.limits_at_start = if self.has_limited_rows() { self.state.limits.clone() } else { Vec::new() };
         let mut unplaced = self.place_all(&order);
         while !unplaced.is_empty() && (self.recount_claims() || self.count_smallest_types() || self.allow_last_resort())
         {
@@ -150,7 +159,9 @@ impl<'p> PlacementPass<'p> {
         if self.search_variant.pin_claims_to_domains {
             self.pin_open_claims();
         }
-        if self.counts_smallest_types {
+        self.left_pods_to_limits = self.counts_smallest_types && !self.search_variant.shrink_claims_to_limits;
+        if self.counts_smallest_types || self.state.is_restricted_by_limits {
+            self.count_smallest_types();
             self.shrink_claims_to_limits();
         }
         self.update_claim_prices();

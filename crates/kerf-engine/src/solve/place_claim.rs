@@ -263,9 +263,8 @@ impl PlacementPass<'_> {
             drop_rows_with_port_conflict(&mut rows, template, pod_class);
         }
         // What the other claims leave of the limits only shrinks until the end of the pass.
-        let loses_rows_to_limits = !rows.is_empty() && self.drop_rows_beyond_limits(claim_ix, &mut rows);
+        self.drop_rows_beyond_limits(claim_ix, &mut rows);
         if rows.is_empty() {
-            self.state.is_restricted_by_limits |= loses_rows_to_limits;
             self.state.reject_until_pass_end(class, claim_ix);
             return Err(ClaimRejection::UntilPassEnd);
         }
@@ -280,7 +279,6 @@ impl PlacementPass<'_> {
                 Ok(extended)
             }
             Err(rejection) => {
-                self.state.is_restricted_by_limits |= loses_rows_to_limits;
                 // With colocated pods the reason may be their requests, so the claim may accept the
                 // class without them.
                 if rejection == ClaimRejection::UntilPassEnd && self.colocated_requests.is_none() {
@@ -322,7 +320,7 @@ impl PlacementPass<'_> {
             self.drop_rows_too_small_for_colocated(&mut rows, template, &pod_class.requests);
             drop_rows_with_port_conflict(&mut rows, template, pod_class);
             if rows.is_empty() {
-                self.record_limit_rejection(ix, pod_class);
+                self.record_limit_restriction(ix, pod_class);
                 continue;
             }
             match self.narrow_claim(
@@ -334,10 +332,13 @@ impl PlacementPass<'_> {
                 key_domains,
                 None,
             ) {
-                Ok(extended) => return Ok((ix, extended)),
+                Ok(extended) => {
+                    self.record_limit_restriction(ix, pod_class);
+                    return Ok((ix, extended));
+                }
                 Err(ClaimRejection::WaitsForReservation) => return Err(UnplacedReason::WaitsForReservation),
                 Err(ClaimRejection::UntilPassEnd | ClaimRejection::Temporary) => {
-                    self.record_limit_rejection(ix, pod_class);
+                    self.record_limit_restriction(ix, pod_class);
                 }
             }
         }

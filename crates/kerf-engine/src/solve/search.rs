@@ -126,26 +126,32 @@ pub(crate) fn search_cheaper(pass: &mut PlacementPass<'_>, queue: &[PodIx], plac
 
 /// Runs first fit. Returns its choices.
 ///
-/// A claim takes as little as it needs from the limits of its pool, so that limits which reject
-/// nothing do not change the solution. If they reject a pod or a cheaper type, first fit also runs
-/// with Karpenter's rule, under which a claim takes as much as it could need. The solution has every
-/// pod that Karpenter places.
-fn run_first_fit(pass: &mut PlacementPass<'_>, queue: &[PodIx]) -> SearchVariant {
-    let shrinking = SearchVariant { shrink_claims_to_limits: pass.has_limited_rows(), ..SearchVariant::default() };
-    pass.search_variant = shrinking;
+/// Karpenter counts a claim against the limits of its pool as the largest type that it could need.
+/// If that restricts a claim, first fit runs again and counts each claim as the smallest types that
+/// it needs. The second run is used if it places every pod of the first, and the first left a pod to
+/// limits or is otherwise worse. So limits that suffice for the smallest types do not change the
+/// nodes, and no pod that Karpenter places is lost.
+pub(crate) fn run_first_fit(pass: &mut PlacementPass<'_>, queue: &[PodIx]) -> SearchVariant {
+    let variant = SearchVariant::default();
+    pass.search_variant = variant;
     pass.run(queue);
     if !pass.state.is_restricted_by_limits {
-        return shrinking;
+        return variant;
     }
-    let (rank, placed) = (rank_solution(pass), placed_flags(pass, queue));
-    pass.state.undo_pass();
-    pass.search_variant = SearchVariant::default();
-    pass.run(queue);
-    let variant = pass.search_variant;
+    let leaves_pods_to_limits = pass.left_pods_to_limits;
     let karpenters = FirstFitResult { rank: rank_solution(pass), placed: placed_flags(pass, queue), variant };
-    if rank < karpenters.rank && is_no_worse(rank, &placed, &karpenters) {
+    pass.state.undo_pass();
+    pass.search_variant = SearchVariant { shrink_claims_to_limits: true, ..variant };
+    pass.run(queue);
+    let (rank, placed) = (rank_solution(pass), placed_flags(pass, queue));
+    let is_better = if leaves_pods_to_limits {
+        rank.unplaced <= karpenters.rank.unplaced && places_all_of(&placed, &karpenters.placed)
+    } else {
+        rank < karpenters.rank && is_no_worse(rank, &placed, &karpenters)
+    };
+    if !is_better {
         pass.state.undo_pass();
-        pass.search_variant = shrinking;
+        pass.search_variant = variant;
         pass.run(queue);
     }
     pass.search_variant
@@ -154,7 +160,9 @@ fn run_first_fit(pass: &mut PlacementPass<'_>, queue: &[PodIx]) -> SearchVariant
 /// Returns the further passes to run. Empty if they cannot improve on first fit.
 fn attempts(pass: &mut PlacementPass<'_>, first_fit: SolutionRank, placements: usize) -> Vec<SearchAttempt> {
     let settings = &pass.problem.cluster.settings;
-    let shrink_claims_to_limits = pass.has_limited_rows();
+    // Under the rule of first fit, so that a plan never costs more than one that keeps to
+    // Karpenter's rule throughout.
+    let shrink_claims_to_limits = pass.search_variant.shrink_claims_to_limits;
     // Claims take reservations in queue order; another order would give them to other pods.
     if settings.effort == Effort::FirstFit || !pass.state.reservations.is_empty() {
         return Vec::new();
@@ -381,8 +389,13 @@ fn is_no_worse(rank: SolutionRank, placed: &[bool], first_fit: &FirstFitResult) 
             && rank.pool_rank <= first_fit_rank.pool_rank
             && (rank.spread_violations < first_fit_rank.spread_violations || costs_less())
     };
-    placed.iter().zip(&first_fit.placed).all(|(is_placed, was_placed)| *is_placed || !*was_placed)
+    places_all_of(placed, &first_fit.placed)
         && (rank.unplaced < first_fit_rank.unplaced || is_otherwise_better())
+}
+
+/// Returns true if every pod that is placed in `before` is placed now.
+fn places_all_of(placed: &[bool], before: &[bool]) -> bool {
+    placed.iter().zip(before).all(|(is_placed, was_placed)| *is_placed || !*was_placed)
 }
 
 fn order_pods(problem: &SchedulingProblem, queue: &[PodIx], attempt: SearchAttempt) -> Vec<PodIx> {

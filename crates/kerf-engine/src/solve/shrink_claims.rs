@@ -49,26 +49,20 @@ impl PlacementPass<'_> {
         if own_claims.is_empty() {
             return;
         }
-        // A claim may have lost types to limits that other claims turn out not to need.
-        let without_claims = self.limits_without_claims(template);
-        for claim in &own_claims {
-            self.restore_types(*claim, &without_claims);
-        }
         let mut claims: Vec<ShrinkableClaim> = own_claims
             .into_iter()
             .map(|claim| ShrinkableClaim { claim, kept: self.state.claims[claim].counted_in_limits.clone() })
             .collect();
         let mut unused: LimitAmounts = self.state.limits[template].iter().map(|(_, amount)| *amount).collect();
+        self.keep_cheapest_types(&mut claims, &mut unused);
+        // A claim may have lost types to limits that other claims turn out not to need.
+        for shrinkable in &claims {
+            self.restore_types(shrinkable.claim);
+        }
         if self.all_types_fit(&claims, &unused) {
             return;
         }
-        for shrinkable in &mut claims {
-            let is_kept = match self.cheapest_row(shrinkable.claim) {
-                Some(row) => self.keep_rows_if_allowed(shrinkable, &[row], &mut unused),
-                None => true,
-            };
-            self.state.is_restricted_by_limits |= !is_kept;
-        }
+        self.keep_cheapest_types(&mut claims, &mut unused);
         for shrinkable in &mut claims {
             if self.may_be_spot(shrinkable.claim) {
                 let smallest_types = self.smallest_rows_of_types(shrinkable.claim, SPOT_TYPES_KEPT);
@@ -80,20 +74,30 @@ impl PlacementPass<'_> {
         }
     }
 
+    /// Keeps the cheapest of the types that each claim has now, where the limits allow it.
+    fn keep_cheapest_types(&mut self, claims: &mut [ShrinkableClaim], unused: &mut LimitAmounts) {
+        for shrinkable in claims {
+            if let Some(row) = self.cheapest_row(shrinkable.claim) {
+                self.keep_rows_if_allowed(shrinkable, &[row], unused);
+            }
+        }
+    }
+
     /// Sets the rows of a claim to all that the pool has for its pods and that do not exceed the
     /// limits by themselves. Keeps the rows of a claim with host ports, whose conflicts are not
     /// known here.
-    fn restore_types(&mut self, claim: usize, limits: &LimitAmounts) {
+    fn restore_types(&mut self, claim: usize) {
         let open_claim = &self.state.claims[claim];
         if !open_claim.ports.is_empty() {
             return;
         }
-        let template = &self.problem.templates[open_claim.template];
+        let template_ix = open_claim.template;
+        let template = &self.problem.templates[template_ix];
         let mut rows = template.rows.clone();
         template.fit.keep_fitting(&mut rows, &open_claim.requests);
         let requirements = open_claim.requirements;
         rows.and_with(&self.view(template.catalogue, requirements).rows);
-        template.limited_rows.keep_within(&mut rows, limits.iter().copied());
+        template.keep_within_limits(&mut rows, &self.limits_at_start[template_ix]);
         self.state.claims[claim].rows = rows;
     }
 
@@ -152,19 +156,17 @@ impl PlacementPass<'_> {
     }
 
     /// Adds these rows to those that the claim keeps, if the unused part of the limits allows it.
-    /// Returns false if it does not.
-    fn keep_rows_if_allowed(&self, shrinkable: &mut ShrinkableClaim, rows: &[RowIx], unused: &mut LimitAmounts) -> bool {
+    fn keep_rows_if_allowed(&self, shrinkable: &mut ShrinkableClaim, rows: &[RowIx], unused: &mut LimitAmounts) {
         let amounts = self.amounts_of_rows(shrinkable.claim, rows);
         let needed: LimitAmounts =
             amounts.iter().zip(&shrinkable.kept).map(|(amount, kept)| (*amount).max(*kept) - kept).collect();
         if needed.iter().zip(unused.iter()).any(|(needed, unused)| *needed > 0 && needed > unused) {
-            return false;
+            return;
         }
         for (at, needed) in needed.into_iter().enumerate() {
             unused[at] -= needed;
             shrinkable.kept[at] += needed;
         }
-        true
     }
 
     /// Removes the types with the most of one limited resource from the claims, until the limit

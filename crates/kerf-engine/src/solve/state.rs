@@ -79,8 +79,7 @@ pub(crate) struct SolverState {
     pub(crate) uncounted: Vec<(GroupIx, usize, PodIx)>,
     /// Total number of relaxations of the placed pods.
     pub(crate) relaxations: usize,
-    /// True if the pass would have placed a pod otherwise, or would have kept a cheaper type, if its
-    /// own claims took nothing from the limits of their pools.
+    /// True if the open claims of a pool restricted what a new claim of the pool could be.
     pub(crate) is_restricted_by_limits: bool,
     /// Pods that were placed with a class other than their own, with that class.
     pub(crate) relaxed_pods: Vec<(PodIx, ClassIx)>,

@@ -125,7 +125,7 @@ fn first_commands_text(fixture: &str) -> String {
 }
 
 /// Returns why a node is not disrupted, each reason as `Code: message`.
-fn block_reasons(fixture: &str, node: &str) -> Vec<String> {
+pub(crate) fn block_reasons(fixture: &str, node: &str) -> Vec<String> {
     block_reasons_in(&Fixture::new(fixture).disrupt(), node)
 }
 

@@ -75,8 +75,9 @@ fn spec_02_126_the_largest_types_are_removed_in_the_resource_that_exceeds_its_li
     check(&two("cpu:8,mem:1000Gi"), "claim pool=p types=s,m pods=a-1 \n claim pool=p types=s,m pods=a-2");
     check(&two("cpu:1000,mem:16Gi"), "claim pool=p types=s,c pods=a-1 \n claim pool=p types=s,c pods=a-2");
     check(&two("cpu:4,mem:1000Gi"), "claim pool=p types=s pods=a-1 \n claim pool=p types=s pods=a-2");
-    // What is left goes to the claim that was opened first.
-    check(&two("cpu:18,mem:1000Gi"), "claim pool=p types=s,c,m pods=a-1 \n claim pool=p types=s pods=a-2");
+    // Of equally large types, those of the claim that was opened last are removed first.
+    check(&two("cpu:19,mem:1000Gi"), "claim pool=p types=s,m pods=a-1 \n claim pool=p types=s,m pods=a-2");
+    check(&two("cpu:20,mem:1000Gi"), "claim pool=p types=s,m,c pods=a-1 \n claim pool=p types=s,m pods=a-2");
 }
 
 #[test]

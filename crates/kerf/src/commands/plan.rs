@@ -266,10 +266,13 @@ fn plan_provisioning(options: &PlanOptions, input: &Input, settings: &Settings) 
 fn passes_note(plan: &ProvisioningPlan) -> Option<String> {
     let ProvisioningPlan { solution, passes, is_complete } = plan;
     if !is_complete {
+        let pending = match solution.unplaced.len() {
+            1 => "1 pod is".to_owned(),
+            count => format!("{count} pods are"),
+        };
+        let planned = if *passes == 1 { "1 pass".to_owned() } else { format!("{passes} passes") };
         return Some(format!(
-            "provisioning is planned for {passes} passes and not further; {} pods are still pending and may be placed by \
-             later passes",
-            solution.unplaced.len()
+            "provisioning is planned for {planned} and not further; {pending} still pending and may be placed by later passes"
         ));
     }
     (*passes > 1).then(|| {

@@ -19,7 +19,7 @@ use super::documents::{self, ObjectBody, RawObject};
 use super::field_lines::FieldLines;
 use super::kind::{InputKind, KWOK_GROUP};
 use super::live::{self, SelectorKinds};
-use super::objects::{NamedObject, Objects, ReadObject, ReadResult, RejectedObject, WithOrigin, full_name};
+use super::objects::{NamedObject, Objects, ReadObject, ReadResult, WithOrigin, full_name};
 use super::pod_defaults::{PodDefaults, read_priority_class};
 use super::runtime_class::read_runtime_class;
 use super::skipped_files::{is_no_manifest, skipped_files_warning};

@@ -63,8 +63,8 @@ fn property_at<'s>(schema: &'s Value, path: &str) -> Option<&'s Value> {
 fn custom_schema(kind: InputKind) -> Option<Value> {
     use kerf_api::crds::{CrdVariant, of};
     fn schema<K: CustomKind>(variant: CrdVariant) -> Option<Value> {
-        let crd = of::<K>(variant).json();
-        let versions = crd["spec"]["versions"].as_array()?;
+        let crd = of::<K>(variant);
+        let versions = crd.json()["spec"]["versions"].as_array()?;
         let served = versions.iter().find(|version| version["name"] == K::VERSION)?;
         Some(served["schema"]["openAPIV3Schema"].clone())
     }

@@ -378,3 +378,106 @@ fn durations_out_of_range_are_reported_by_validate_and_plan() {
     warning: NodePool `general` is not used: KWOKNodeClass `default`: invalid value: time: invalid duration "99999999h" in nodeRegistrationDelay
     "#);
 }
+
+/// A NodePool with a typing error, one of another group, and one with a schedule that cannot be read.
+const TYPING_ERRORS: &str = "\
+apiVersion: karpenter.sh/v1
+kind: NodePool
+metadata:
+  name: a
+spec:
+  wieght: 10
+  expireAfter: 720h
+  template:
+    spec:
+      nodeClassRef:
+        group: karpenter.kwok.sh
+        kind: KWOKNodeClass
+        name: default
+      requirements:
+        - key: kubernetes.io/os
+          operator: In
+          valuse: [linux]
+---
+apiVersion: kapenter.sh/v1
+kind: NodePool
+metadata:
+  name: b
+---
+apiVersion: karpenter.sh/v1
+kind: NodePool
+metadata:
+  name: c
+spec:
+  disruption:
+    budgets:
+      - nodes: \"1\"
+      - nodes: \"0\"
+        duration: 8h
+        schedule: 0 19-8 * * *
+  template:
+    spec:
+      nodeClassRef:
+        group: karpenter.kwok.sh
+        kind: KWOKNodeClass
+        name: default
+      requirements: []
+---
+apiVersion: v1
+kind: Pod
+metadata:
+  name: p
+spec:
+  containers:
+    - name: c
+      image: i
+      resources:
+        requets: {cpu: 1}
+";
+
+// spec 09 #24
+#[test]
+fn spec_09_24_typing_errors_are_errors_with_a_suggestion_and_the_line() {
+    assert_snapshot!(validate(&[("a.yaml", TYPING_ERRORS)], &["-f", "a.yaml"]), @"");
+    assert_snapshot!(validate(&[("a.yaml", TYPING_ERRORS)], &["-f", "a.yaml", "--strict=false"]), @"");
+    // The items of a list have their own lines, in YAML and in JSON.
+    let pool = "{\"apiVersion\": \"karpenter.sh/v1\", \"kind\": \"NodePool\", \"metadata\": {\"name\": \"x\"},\n\"spec\": {\"template\": {\"spec\": {\"requirements\": [],\n\
+        \"nodeClassRef\": {\"group\": \"karpenter.kwok.sh\", \"kind\": \"KWOKNodeClass\", \"name\": \"d\"}}},\n\"wieght\": 1}}";
+    let json = format!("{{\"apiVersion\": \"v1\", \"kind\": \"List\", \"items\": [\n{},\n{pool}]}}", pool.replace("wieght", "weight").replace("\"x\"", "\"y\""));
+    let yaml = "apiVersion: v1\nkind: List\nitems:\n- apiVersion: v1\n  kind: Pod\n  metadata: {name: a}\n  spec:\n    nodeNmae: n\n    containers: [{name: c, image: i}]\n\
+        - apiVersion: v1\n  kind: Pod\n  metadata: {name: b}\n  spec:\n    containers: [{name: c, image: i}]\n    nodeNmae: n\n";
+    assert_snapshot!(validate(&[("a.json", &json), ("b.yaml", yaml)], &["-f", "."]), @"");
+    // An API server has accepted this object, perhaps a newer one than Kerf knows.
+    let stored = TYPING_ERRORS.rsplit("---\n").next().unwrap().replace("name: p\n", "name: p\n  uid: u\n");
+    assert!(validate(&[("a.yaml", &stored)], &["-f", "a.yaml"]).starts_with("exit code 0"));
+}
+
+// spec 09 #5 and #24
+#[test]
+fn spec_09_24_a_plan_only_warns_about_typing_errors() {
+    let folder = temp_folder(&[("a.yaml", TYPING_ERRORS.split("---\n").next().unwrap())]);
+    let plan = kerf(&["plan", "-f", "a.yaml", "--no-stats"]).current_dir(folder.path()).transcript();
+    assert!(plan.starts_with("exit code 0"), "{plan}");
+    assert!(plan.contains("warning: a.yaml, document 1, line 6: NodePool `a`: unknown field \"spec.wieght\"\n"), "{plan}");
+}
+
+// spec 09 #25
+#[test]
+fn spec_09_25_files_of_ordinary_repositories_are_skipped() {
+    let files = [
+        ("repo/pod.yaml", POD),
+        ("repo/kustomization.yaml", "resources: [pod.yaml]\n"),
+        ("repo/package.json", "{\"name\": \"app\", \"version\": \"1.0.0\"}\n"),
+        ("repo/tsconfig.json", "{\n  // comments\n  \"files\": []\n}\n"),
+        ("repo/chart/Chart.yaml", "apiVersion: v2\nname: chart\nversion: 0.1.0\n"),
+        ("repo/chart/values.yaml", "replicas: 1\n"),
+        ("repo/chart/templates/deployment.yaml", "apiVersion: apps/v1\nkind: Deployment\nmetadata:\n  name: {{ .Release.Name }}\n{{- if .Values.x }}\n"),
+        ("repo/.github/workflows/ci.yml", "on: [push]\njobs: {}\n"),
+    ];
+    assert_snapshot!(validate(&files, &["-f", "repo"]), @"");
+    // A file that is named itself is a mistake.
+    assert_snapshot!(validate(&files, &["-f", "repo/chart/values.yaml"]), @"");
+    // A manifest with a syntax error is not skipped, and a folder without manifests has no objects.
+    assert_snapshot!(validate(&[("repo/a.yaml", "apiVersion: v1\nkind: Pod\n  bad: indent\n")], &["-f", "repo"]), @"");
+    assert_snapshot!(validate(&files[1..], &["-f", "repo"]), @"");
+}

@@ -512,3 +512,156 @@ fn pods_are_spread_as_the_scheduler_is_configured() {
     assert_eq!(count_planned_claims(DEPLOYMENT, &configured), 1, "no workload selects the pods");
     assert_eq!(count_planned_claims(&format!("{DEPLOYMENT}{service}"), &configured), 3, "a service selects them");
 }
+
+/// The NodePool of the README with limits, and this many pods that are spread over zones.
+fn spread_pods(limits: &str, replicas: u32) -> String {
+    let pool = POOL.replace("spec:\n  template:", &format!("spec:\n{limits}  template:")).replace(
+        "requirements: []",
+        "requirements: [{key: kubernetes.io/arch, operator: In, values: [amd64]}, {key: kubernetes.io/os, operator: In, values: [linux]}]",
+    );
+    let spread = "topologySpreadConstraints: [{maxSkew: 1, topologyKey: topology.kubernetes.io/zone, whenUnsatisfiable: DoNotSchedule, labelSelector: {matchLabels: {app: web}}}], containers:";
+    let pods = DEPLOYMENT
+        .replace("replicas: 3", &format!("replicas: {replicas}"))
+        .replace("containers:", spread)
+        .replace("memory: 1Gi", "memory: 512Mi");
+    format!("{pool}{NODE_CLASS}{pods}")
+}
+
+// spec 02 #126
+#[test]
+fn spec_02_126_a_thousand_pods_get_the_nodes_that_they_get_without_limits() {
+    let nodes = |limits: &str, replicas| {
+        let output = plan(&spread_pods(limits, replicas), &["-o", "json", "--max-passes", "1"]).run();
+        let plan = parse_stdout(&output);
+        assert_eq!(plan["provisioning"]["unschedulable"], serde_json::json!([]), "{limits}");
+        let claims = plan["provisioning"]["nodeClaims"].as_array().unwrap().iter();
+        claims.map(|claim| (claim["pods"].clone(), claim["estimate"].clone())).collect::<Vec<_>>()
+    };
+    let readme = "  limits: {cpu: 1000, memory: 4000Gi}\n";
+    assert_eq!(nodes(readme, 50), nodes("", 50));
+    assert_eq!(nodes("  limits: {cpu: 1000, memory: 1000Gi}\n", 50), nodes("", 50));
+    assert_eq!(nodes(readme, 1000), nodes("", 1000));
+}
+
+// spec 09 #26
+#[test]
+fn spec_09_26_a_plan_has_all_passes_that_the_controller_needs() {
+    let pods = DEPLOYMENT.replace(
+        "containers:",
+        "affinity: {podAntiAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: topology.kubernetes.io/zone, labelSelector: {matchLabels: {app: web}}}]}}, containers:",
+    );
+    let manifest = format!("{POOL}{NODE_CLASS}{pods}");
+    let all = plan(&manifest, &["-o", "json", "--only", "provisioning"]).run();
+    let provisioning = &parse_stdout(&all)["provisioning"];
+    assert_eq!(provisioning["nodeClaims"].as_array().unwrap().len(), 3);
+    assert_eq!(
+        all.stderr,
+        "note: the controller needs 3 passes for these pods; from the second on, the plan assumes that nodes were launched as \
+         estimated\n"
+    );
+    let two = plan(&manifest, &["-o", "json", "--only", "provisioning", "--max-passes", "2"]).run();
+    assert_eq!(parse_stdout(&two)["provisioning"]["nodeClaims"].as_array().unwrap().len(), 2);
+    assert_eq!(
+        two.stderr,
+        "note: provisioning is planned for 2 passes and not further; 1 pod is still pending and may be placed by later passes\n"
+    );
+    let one = plan(&manifest, &["-o", "json", "--only", "provisioning", "--max-passes", "1"]).run();
+    assert_eq!(parse_stdout(&one)["provisioning"]["nodeClaims"].as_array().unwrap().len(), 1);
+    let none = plan(&manifest, &["--max-passes", "0"]).run();
+    assert!(none.code == 2 && none.stderr.contains("expected a number from 1 to 100"), "{}", none.stderr);
+}
+
+/// Two nodes of a pool with 4 CPUs each. The first has a pod, the second has none.
+fn two_nodes(taint: &str, condition: &str) -> String {
+    let mut manifest = format!("{POOL}  disruption: {{consolidateAfter: 0s, budgets: [{{nodes: \"1\"}}]}}\n{NODE_CLASS}");
+    for (name, taint, condition) in [("old", taint, condition), ("new", "", "")] {
+        let labels = format!(
+            "karpenter.sh/nodepool: default, node.kubernetes.io/instance-type: c-4x-amd64-linux, topology.kubernetes.io/zone: test-zone-a, \
+             karpenter.sh/capacity-type: on-demand, kubernetes.io/arch: amd64, kubernetes.io/os: linux, karpenter.sh/registered: \"true\", \
+             karpenter.sh/initialized: \"true\", kubernetes.io/hostname: {name}"
+        );
+        let conditions = ["Launched", "Registered", "Initialized", "Ready"]
+            .map(|kind| format!("{{type: {kind}, status: \"True\", reason: {kind}, message: \"\", lastTransitionTime: \"2026-03-01T00:00:00Z\"}}"));
+        manifest += &format!(
+            "---\napiVersion: karpenter.sh/v1\nkind: NodeClaim\nmetadata: {{name: {name}-claim, creationTimestamp: \"2026-03-01T00:00:00Z\", labels: {{{labels}}}}}\n\
+             spec: {{nodeClassRef: {{group: karpenter.kwok.sh, kind: KWOKNodeClass, name: default}}, requirements: []}}\n\
+             status: {{providerID: \"kwok://{name}\", nodeName: {name}, conditions: [{}{condition}]}}\n\
+             ---\napiVersion: v1\nkind: Node\nmetadata: {{name: {name}, creationTimestamp: \"2026-03-01T00:00:00Z\", labels: {{{labels}}}}}\n\
+             spec: {{providerID: \"kwok://{name}\"{taint}}}\n\
+             status: {{capacity: {{cpu: \"4\", memory: 8Gi, pods: \"110\"}}, allocatable: {{cpu: \"4\", memory: 8Gi, pods: \"110\"}}, conditions: [{{type: Ready, status: \"True\"}}]}}\n",
+            conditions.join(", ")
+        );
+    }
+    manifest
+        + "---\napiVersion: v1\nkind: Pod\nmetadata: {name: web, ownerReferences: [{apiVersion: apps/v1, kind: ReplicaSet, name: web, uid: u, controller: true}]}\n\
+           spec: {nodeName: old, containers: [{name: c, image: i, resources: {requests: {cpu: \"3\"}}}]}\nstatus: {phase: Running}\n"
+}
+
+// spec 09 #27
+#[test]
+fn spec_09_27_a_node_that_a_controller_replaces_is_not_planned_for() {
+    let disruption = |manifest: &str, arguments: &[&str]| {
+        let plan = parse_stdout(&plan(manifest, &[&["-o", "json"], arguments].concat()).run());
+        let removed: Vec<Value> =
+            plan["disruption"]["commands"].as_array().unwrap().iter().map(|command| command["nodes"].clone()).collect();
+        let blocked = plan["disruption"]["blocked"].as_array().unwrap().iter();
+        let codes = blocked.map(|block| format!("{} {}", block["node"].as_str().unwrap(), block["code"].as_str().unwrap()));
+        (removed, codes.collect::<Vec<_>>(), plan["provisioning"]["existingNodes"].clone())
+    };
+    // Without marks the empty node is removed.
+    let (removed, _, _) = disruption(&two_nodes("", ""), &[]);
+    assert_eq!(removed, [serde_json::json!(["new"])]);
+    let taint = ", taints: [{key: karpenter.sh/disrupted, effect: NoSchedule}]";
+    let condition = ", {type: DisruptionReason, status: \"True\", reason: Drifted, message: Drifted, lastTransitionTime: \"2026-03-01T00:00:00Z\"}";
+    for marked in [two_nodes(taint, ""), two_nodes("", condition), two_nodes(taint, condition)] {
+        let (removed, codes, existing) = disruption(&marked, &[]);
+        assert_eq!(removed, [] as [Value; 0], "the empty node is the replacement");
+        assert!(codes.contains(&"old AlreadyDisrupting".to_owned()) && codes.contains(&"new Nominated".to_owned()), "{codes:?}");
+        assert_eq!(existing, serde_json::json!([{"node": "new", "pods": ["default/web"]}]));
+        assert_eq!(disruption(&marked, &["--only", "disruption"]).0, [] as [Value; 0]);
+        let table = plan(&marked, &[]).run().stdout;
+        let (being_removed, staying) = table.split_once("Nodes that stay").unwrap();
+        assert!(being_removed.contains("Nodes that are being removed") && being_removed.contains("AlreadyDisrupting"), "{table}");
+        assert!(!staying.contains("old "), "{table}");
+    }
+}
+
+// spec 09 #27: the budget allows one node, which the controller is removing.
+#[test]
+fn spec_09_27_nodes_under_disruption_count_against_budgets() {
+    let taint = ", taints: [{key: karpenter.sh/disrupted, effect: NoSchedule}]";
+    let without_pod = two_nodes(taint, "").split("---\napiVersion: v1\nkind: Pod").next().unwrap().to_owned();
+    let plan = parse_stdout(&plan(&without_pod, &["-o", "json"]).run());
+    assert_eq!(plan["disruption"]["commands"], serde_json::json!([]));
+    let codes: Vec<&str> =
+        plan["disruption"]["blocked"].as_array().unwrap().iter().map(|block| block["code"].as_str().unwrap()).collect();
+    assert_eq!(codes, ["DisruptionBudget", "AlreadyDisrupting"]);
+}
+
+// spec 09 #28
+#[test]
+fn spec_09_28_pools_of_other_providers_are_left_out() {
+    let auto = POOL
+        .replace("name: default}\nspec", "name: auto}\nspec")
+        .replace("{group: karpenter.kwok.sh, kind: KWOKNodeClass, name: default}", "{group: eks.amazonaws.com, kind: NodeClass, name: default}");
+    let claim = "---\napiVersion: karpenter.sh/v1\nkind: NodeClaim\nmetadata: {name: auto-1, labels: {karpenter.sh/nodepool: auto, node.kubernetes.io/instance-type: c6g.large}}\n\
+        spec: {nodeClassRef: {group: eks.amazonaws.com, kind: NodeClass, name: default}, requirements: []}\nstatus: {providerID: \"aws:///a/i-1\"}\n\
+        ---\napiVersion: v1\nkind: Node\nmetadata: {name: node-1, labels: {karpenter.sh/nodepool: auto}}\nspec: {providerID: \"aws:///a/i-1\"}\n";
+    let only_auto = format!("{auto}{claim}{}", &DEPLOYMENT.replace("replicas: 3", "replicas: 1"));
+    let output = plan(&only_auto, &["-o", "json"]).run();
+    assert_eq!(output.stderr, "");
+    let json = parse_stdout(&output);
+    let unschedulable = &json["provisioning"]["unschedulable"][0];
+    assert_eq!(unschedulable["code"], "OtherProvider");
+    assert_eq!(unschedulable["message"], "no dynamic nodepools found; not considered: 1 NodePool of eks.amazonaws.com");
+    assert_eq!(json["disruption"]["blocked"][0]["code"], "OtherProvider");
+    assert_eq!(json["disruption"]["commands"], serde_json::json!([]));
+    // Beside a pool of Kerf, only the message of a pod that does not fit names it.
+    let both = format!("{POOL}---\n{auto}{NODE_CLASS}{DEPLOYMENT}{UNPLACEABLE_POD}");
+    let output = plan(&both, &["-o", "json"]).run();
+    assert_eq!(output.stderr, "");
+    let json = parse_stdout(&output);
+    assert_eq!(json["provisioning"]["nodeClaims"].as_array().unwrap().len(), 1);
+    let message = json["provisioning"]["unschedulable"][0]["message"].as_str().unwrap();
+    assert!(message.ends_with("; not considered: 1 NodePool of eks.amazonaws.com"), "{message}");
+}
