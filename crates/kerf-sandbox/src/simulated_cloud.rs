@@ -34,6 +34,9 @@ use tokio::sync::futures::Notified;
 
 use crate::aws_step::AwsStep;
 
+/// Failure of a change of the account of a cloud that has none.
+const NO_ACCOUNT: &str = "the cloud has no AWS account; use --provider aws";
+
 /// State of an instance, as its cloud reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InstanceState {
@@ -131,13 +134,13 @@ pub trait SimulatedCloud: InstanceList + Any + Debug + Send + Sync {
     /// Fails with a message for each action that could not be carried out; each begins with the
     /// name of its field. The other actions are carried out.
     fn perform(&self, _step: &AwsStep) -> Result<Vec<String>, Vec<String>> {
-        Err(vec!["the cloud has no AWS account; use --provider aws".to_owned()])
+        Err(vec![NO_ACCOUNT.to_owned()])
     }
 
     /// Carries out changes of its account that a person wrote in YAML or JSON, like
     /// [`SimulatedCloud::perform`]. Fails with all mistakes of the text if it has any.
     fn perform_by_hand(&self, _text: &[u8]) -> Result<Vec<String>, Vec<String>> {
-        Err(vec!["the cloud has no AWS account; use --provider aws".to_owned()])
+        Err(vec![NO_ACCOUNT.to_owned()])
     }
 
     /// Describes the instances for a person, with their console output, as a list of objects.
